@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,6 +171,21 @@ func TestAQueueOfTwoLimitsThatAreZeroAlwaysSaysTheSame(t *testing.T) {
 		if got := readQueue(q).message; got != "spec.limits.running is 0" {
 			t.Fatalf("it says %q", got)
 		}
+	}
+}
+
+func TestAQueueThatNobodyMayUseSaysSo(t *testing.T) {
+	nobody := easy("batch", func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector = nil })
+	r := newRig(t, 1, nobody)
+	r.submit("a", "batch", 1, 4, "10m")
+	r.step()
+	r.shows("a: Requested NotAllowed")
+	r.after(tick)
+	if want := []string{"NotAllowed FluxJob a", "NotAllowed Job a"}; !slices.Equal(r.events, want) {
+		t.Errorf("the events are %q, want %q", r.events, want)
+	}
+	if c := r.api.statuses["batch"].Conditions[0]; c.Reason != v1alpha1.ReasonNoneMayRun || !strings.HasPrefix(c.Message, "spec.namespaceSelector is not set") {
+		t.Errorf("the queue says %s: %s", c.Reason, c.Message)
 	}
 }
 

@@ -75,6 +75,8 @@ func readQueue(of *v1alpha1.Queue) *jobQueue {
 		q.reason, q.message = v1alpha1.ReasonNoneMayRun, "spec.limits.running is 0"
 	} else if most := spec.Limits.PerNamespace.Running; most != nil && *most == 0 {
 		q.reason, q.message = v1alpha1.ReasonNoneMayRun, "spec.limits.perNamespace.running is 0"
+	} else if spec.NamespaceSelector == nil {
+		q.reason, q.message = v1alpha1.ReasonNoneMayRun, "spec.namespaceSelector is not set: no namespace may use the queue ({} selects all)"
 	}
 	return q
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/signal"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 const (
@@ -225,7 +226,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	if j.room != nil && !j.room.written && j.takenBack == 0 {
 		admits = j.room
 	}
-	requeued := j.takenBack != 0
+	requeued, said := j.takenBack != 0, j.reason
 	j.writtenAt = now
 	w.jobs.mu.Unlock()
 
@@ -252,6 +253,10 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	case requeued:
 		w.metrics.requeued.WithLabelValues(queue).Inc()
 		w.event(key, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonRequeued, "Requeue", a.Status.Conditions[0].Message)
+	default:
+		if c := a.Status.Conditions[0]; c.Type == v1alpha1.ConditionAdmitted && c.Reason != said {
+			w.eventOfWait(key, fj.UID, of, c.Reason, translate.Shorten(c.Message))
+		}
 	}
 	w.changed(key)
 	return nil
@@ -332,6 +337,17 @@ func (w *writer) isNews(err error) bool {
 	}
 	w.refused = why
 	return true
+}
+
+// eventOfWait sends an event about a new reason why a job waits, if it is one that does not pass by itself, or a promise. Others
+// change often, and for many jobs at once.
+func (w *writer) eventOfWait(key types.NamespacedName, uid types.UID, of workload, because, note string) {
+	switch because {
+	case v1alpha1.ReasonPromised:
+		w.event(key, uid, of, corev1.EventTypeNormal, because, "Promise", note)
+	case v1alpha1.ReasonNeverFits, v1alpha1.ReasonNoQueue, v1alpha1.ReasonNotAllowed, v1alpha1.ReasonUnplaceable:
+		w.event(key, uid, of, corev1.EventTypeWarning, because, "Wait", note)
+	}
 }
 
 // event sends an event to a FluxJob and to its workload, where users look.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,24 @@ func jobNamed(jobs []*v1alpha1.FluxJob, n target) (*v1alpha1.FluxJob, error) {
 	return found, nil
 }
 
+// A waitsForUser is the error about a Job of a queue that its user has suspended. It is in the queue once it is resumed.
+type waitsForUser struct {
+	target
+	job   *batchv1.Job
+	queue string
+}
+
+// Error implements error.
+func (e *waitsForUser) Error() string {
+	return fmt.Sprintf("%q: the Job is suspended by its user (spec.suspend), and enters queue %s when it is resumed: kubectl fluence release job/%s", e.target, e.queue, e.job.Name)
+}
+
+// suspendedByUser reports whether a Job is suspended, and neither Fluence nor another controller has done it.
+func suspendedByUser(job *batchv1.Job) bool {
+	_, byFluence := job.Annotations[v1alpha1.QueuedAnnotation]
+	return suspended(job) && !byFluence && group.SuspendedFor(job) == "" && group.WhyOthers(job) == "" && !isForeign(&job.Spec.Template.Spec)
+}
+
 // whyNoJob is the error about a target that names no job in a queue. It says what to do instead: without is the command for a
 // Job that waits in none, with %s for its name.
 func (r *reader) whyNoJob(ctx context.Context, n target, without string) error {
@@ -55,8 +74,11 @@ func (r *reader) whyNoJob(ctx context.Context, n target, without string) error {
 		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
 			return fmt.Errorf("get Job %s/%s: %w", r.namespace, n.name, err)
 		case err == nil:
-			queue, _ := group.QueueOf(job.Labels, job.Spec.Template.Labels)
-			if queue != "" {
+			queue, _ := queueOfJob(job)
+			switch {
+			case queue != "" && suspendedByUser(job):
+				return &waitsForUser{n, job, queue}
+			case queue != "":
 				return fmt.Errorf("%q: the Job is to wait in queue %s, and has no FluxJob yet: kubectl describe job %s says why, and kubectl fluence status whether the controller runs", n, queue, n.name)
 			}
 			return fmt.Errorf("%q: the Job waits in no queue; instead: kubectl -n %s %s", n, r.namespace, fmt.Sprintf(without, n.name))

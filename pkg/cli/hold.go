@@ -42,13 +42,14 @@ func (o *options) releaseCommand() *cobra.Command {
 		Use:   "release JOB... | --all",
 		Short: "Let jobs start that were held; with --all: take all work out of all queues",
 		Long: `Let jobs start that were held, in their turn. The command sets spec.held of the FluxJob, with
-your own rights.
+your own rights. A Job of a queue that was created with suspend: true is resumed: it enters
+the queue.
 
 With --all it is the way out, for administrators: each Job and each pod that Fluence keeps
-from starting leaves its queue, and starts as if there were no queues. Jobs lose their place,
-their promise and the limits of the queue. These are those of all namespaces or, with
---namespace, of one. Jobs that run go on, and Jobs that their users have suspended stay
-suspended. It also works if the controller or the CRDs of queues are gone, and may be repeated.
+from starting leaves its queue, held ones too, and starts as if there were no queues. Jobs
+lose their place, their promise, the limits of the queue, and each time limit but their own
+activeDeadlineSeconds. These are those of all namespaces or, with --namespace, of one. Jobs
+that run go on, and Jobs that their users have suspended stay suspended. It also works if the controller or the CRDs of queues are gone, and may be repeated.
 It ends with an error if something is left, and says what.`,
 		Example: "  kubectl fluence release training\n  kubectl fluence release --all",
 	}, without, releaseJob)
@@ -84,14 +85,16 @@ func (o *options) jobCommand(cmd *cobra.Command, without string, change jobChang
 		if len(names) == 0 {
 			return errNameJob
 		}
-		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.changeJobs(ctx, names, without, change) })
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error {
+			return o.changeJobs(ctx, names, without, change, cmd.Name() == "release")
+		})
 	}
 	return cmd
 }
 
 // changeJobs changes the jobs that a user names, one after the other, and prints what was done. What fails does not keep it
-// from the others.
-func (o *options) changeJobs(ctx context.Context, names []string, without string, change jobChange) error {
+// from the others. With resumes it resumes Jobs of queues that their users have suspended.
+func (o *options) changeJobs(ctx context.Context, names []string, without string, change jobChange, resumes bool) error {
 	r, err := o.reader()
 	if err != nil {
 		return err
@@ -103,7 +106,11 @@ func (o *options) changeJobs(ctx context.Context, names []string, without string
 	var failed []error
 	for _, name := range names {
 		fj, err := r.readJob(ctx, jobs, name, without)
-		if err == nil {
+		if w := (*waitsForUser)(nil); resumes && errors.As(err, &w) {
+			if err = r.resume(ctx, w); err == nil {
+				fmt.Fprintf(o.Out, "job.batch/%s resumed: it enters queue %s\n", printableName(w.job.Name), printable(w.queue))
+			}
+		} else if err == nil {
 			var done string
 			if done, err = change(ctx, r, fj); err == nil {
 				fmt.Fprintf(o.Out, "%s %s\n", workloadText(fj), done)
@@ -130,6 +137,19 @@ func holdJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, erro
 		return "", fmt.Errorf("%s has started meanwhile, and goes on; it is held if it has to wait again: kubectl fluence cancel %s ends it, and release %s lets it be", workloadText(fj), workloadText(fj), workloadText(fj))
 	}
 	return "held", err
+}
+
+// resume lets a Job enter its queue that its user has suspended. The resource version keeps the patch from a Job that is suspended
+// for another reason by then.
+func (r *reader) resume(ctx context.Context, w *waitsForUser) error {
+	patch := encoded(map[string]any{
+		"metadata": map[string]any{"uid": w.job.UID, "resourceVersion": w.job.ResourceVersion}, "spec": map[string]any{"suspend": false},
+	})
+	_, err := r.client.BatchV1().Jobs(w.job.Namespace).Patch(ctx, w.job.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return fmt.Errorf("resume job.batch/%s of namespace %s: %w", printableName(w.job.Name), w.job.Namespace, err)
+	}
+	return nil
 }
 
 func releaseJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, error) {

@@ -245,15 +245,19 @@ func summaryOfJob(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue, at place) jobSumm
 		jobNumbers: jobNumbers{Position: at.at, Queued: at.of, Priority: fj.Spec.Priority, Pods: fj.Spec.Pods, Requeues: fj.Status.Requeues},
 		jobTimes: jobTimes{
 			Duration: timeLimit(fj, queue), Created: metav1.NewMicroTime(queuedSince(fj)),
-			Started: timeOf(fj.Status.Started), Ended: timeOf(fj.Status.Ended),
+			Ended: timeOf(fj.Status.Ended),
 		},
 		Phase: cmp.Or(string(fj.Status.Phase), string(v1alpha1.Requested)), Result: string(fj.Status.Result), Held: fj.Spec.Held,
 	}
 	s.Reason, s.Message, _ = whyQueued(fj)
+	if p := fj.Status.Phase; p == v1alpha1.Running || p == v1alpha1.Finished {
+		s.Started = timeOf(fj.Status.Started) // else it is the start of an earlier run
+	}
 	switch fj.Status.Phase {
 	case v1alpha1.Ready, v1alpha1.Running:
 		if a := fj.Status.Allocation; a != nil {
 			s.Ends, s.Nodes = timeOf(a.End), roomOf(a)
+			s.Duration, s.Reason, s.Message = limitThatHolds(fj, queue)
 		}
 		if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid); c != nil && c.Reason == v1alpha1.ReasonWouldDelay {
 			s.Reason, s.Message = c.Reason, c.Message

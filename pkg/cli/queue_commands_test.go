@@ -44,6 +44,9 @@ func TestQueueCommands(t *testing.T) {
 		"why a job waits where FluxJobs may not be read": {args: "why free", objects: all(), forbidden: []string{"fluxjobs"}, want: ExitNo},
 		"groups of which some wait in a queue":           {args: "groups", objects: all()},
 		"why a job waits where queues may not be read":   {args: "why training", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
+		"jobs that ask for more time":                    {args: "jobs", objects: asksForMore()},
+		"why of a job that asks for more time":           {args: "why over", objects: asksForMore()},
+		"why of a pod that asks for more time":           {args: "why pod/single", objects: asksForMore()},
 		"when a job starts that is promised room":        {args: "when training", objects: all()},
 		"when a job behind a promise starts":             {args: "when sweep", objects: all()},
 		"when a job starts where queues are hidden":      {args: "when sweep", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
@@ -67,23 +70,26 @@ func TestCommandsThatChangeJobs(t *testing.T) {
 		"a job is held that starts meanwhile": {args: "hold sweep", objects: batch(), want: ExitError, meanwhile: func(o runtime.Object) {
 			started("node-3", 0, time.Hour)(o.(*v1alpha1.FluxJob))
 		}},
-		"a job is held that is in no queue":       {args: "hold free", objects: batch(), want: ExitError},
-		"a job is held that there is not":         {args: "hold nobody", objects: batch(), want: ExitError},
-		"a job is held by who may not":            {args: "hold sweep", objects: batch(), readOnly: []string{"fluxjobs"}, want: ExitError},
-		"nothing is held":                         {args: "hold", want: ExitError},
-		"a job is released":                       {args: "release kept", objects: batch()},
-		"a job is released that is not held":      {args: "release sweep", objects: batch()},
-		"a job is cancelled":                      {args: "cancel solver", objects: batch()},
-		"a pod is cancelled by its FluxJob":       {args: "cancel " + fluxJob("Pod", "single", 0).Name, objects: batch()},
-		"a job is cancelled that has ended":       {args: "cancel past", objects: batch()},
-		"a job is cancelled that is in no queue":  {args: "cancel free", objects: batch(), want: ExitError},
-		"a job is cancelled by who may not":       {args: "cancel solver", objects: batch(), readOnly: []string{"jobs"}, want: ExitError},
-		"all work leaves the queues":              {args: "release --all", objects: batch()},
-		"all work leaves without the CRDs":        {args: "release --all", objects: batch(), without: []string{"fluxjobs", "queues"}},
-		"all work of a namespace without any":     {args: "release --all -n other", objects: batch()},
-		"all work leaves but for what is refused": {args: "release --all", objects: batch(), readOnly: []string{"pods"}, want: ExitError},
-		"all work leaves by who may not list it":  {args: "release --all", objects: batch(), forbidden: []string{"jobs"}, want: ExitError},
-		"all work and a name":                     {args: "release --all sweep", objects: batch(), want: ExitError},
+		"a job is held that is in no queue":             {args: "hold free", objects: batch(), want: ExitError},
+		"a job is held that there is not":               {args: "hold nobody", objects: batch(), want: ExitError},
+		"a job is held by who may not":                  {args: "hold sweep", objects: batch(), readOnly: []string{"fluxjobs"}, want: ExitError},
+		"nothing is held":                               {args: "hold", want: ExitError},
+		"a job is released":                             {args: "release kept", objects: batch()},
+		"a job is released that is not held":            {args: "release sweep", objects: batch()},
+		"a job is released that its user has suspended": {args: "release sleeper", objects: sleeper()},
+		"a job is held that its user has suspended":     {args: "hold sleeper", objects: sleeper(), want: ExitError},
+		"a job is cancelled":                            {args: "cancel solver", objects: batch()},
+		"a pod is cancelled by its FluxJob":             {args: "cancel " + fluxJob("Pod", "single", 0).Name, objects: batch()},
+		"a job is cancelled that has ended":             {args: "cancel past", objects: batch()},
+		"a job is cancelled that is in no queue":        {args: "cancel free", objects: batch(), want: ExitError},
+		"a job is cancelled by who may not":             {args: "cancel solver", objects: batch(), readOnly: []string{"jobs"}, want: ExitError},
+		"all work leaves the queues":                    {args: "release --all", objects: batch()},
+		"all work leaves to a scheduler":                {args: "release --all", objects: append(batch(), lease("fluence-scheduler", time.Second))},
+		"all work leaves without the CRDs":              {args: "release --all", objects: batch(), without: []string{"fluxjobs", "queues"}},
+		"all work of a namespace without any":           {args: "release --all -n other", objects: batch()},
+		"all work leaves but for what is refused":       {args: "release --all", objects: batch(), readOnly: []string{"pods"}, want: ExitError},
+		"all work leaves by who may not list it":        {args: "release --all", objects: batch(), forbidden: []string{"jobs"}, want: ExitError},
+		"all work and a name":                           {args: "release --all sweep", objects: batch(), want: ExitError},
 	}
 	for name, tc := range cases {
 		tc.writable = true
@@ -106,6 +112,13 @@ func TestCompletionOfJobs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sleeper is a Job of the queue batch that was created suspended. The controller makes no FluxJob of it.
+func sleeper() []runtime.Object {
+	j, _ := inQueue(job("sleeper"), 1, "1", time.Hour)
+	j.Annotations, j.ResourceVersion = nil, "7"
+	return []runtime.Object{j, queues()[0]}
 }
 
 // promisedAlone is the queue batch with one job.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
 )
 
 // listQueues lists the Queues of the cluster.
@@ -150,6 +152,42 @@ func timeLimit(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) string {
 		return queue.Spec.Defaults.Duration
 	}
 	return fj.Spec.Duration
+}
+
+// limitThatHolds returns the time limit of a job with room. That is the one for which it has its room if it asks for a longer one, which
+// the scheduler grants only within the limit of the queue. why and message say of one that is over it; both are empty otherwise.
+func limitThatHolds(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) (limit, why, message string) {
+	limit = timeLimit(fj, queue)
+	a := fj.Status.Allocation
+	asked, err := fsd.ParseLimit("spec.duration", fj.Spec.Duration)
+	if fj.Spec.Duration == "" || err != nil || a.End == nil {
+		return limit, "", ""
+	}
+	if queue == nil {
+		queue = &v1alpha1.Queue{}
+	}
+	granted := max(time.Second, a.End.Sub(a.At.Time)-queue.GracePeriod())
+	// The end is in whole seconds.
+	if asked != 0 && asked <= granted+time.Second {
+		return limit, "", ""
+	}
+	limit = shortDuration(granted)
+	if longest, err := queue.LongestDuration(); err == nil && longest != 0 && (asked == 0 || asked > longest) {
+		return limit, v1alpha1.ReasonDurationOverLimit, fmt.Sprintf("spec.duration: %q: Queue %s allows at most %s: the time limit stays %s", fj.Spec.Duration, queue.Name, queue.Spec.Limits.Duration, limit)
+	}
+	return limit, "", ""
+}
+
+// shortDuration writes a duration in whole seconds without parts that are zero, as a Flux Standard Duration if it has one part.
+func shortDuration(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // byQueueName returns Queues by their names.

@@ -110,7 +110,7 @@ func batch() []runtime.Object {
 		fj.Status.Promise = &v1alpha1.JobPromise{At: ago(-time.Hour - 30*time.Second), Nodes: 4, Since: ago(4 * time.Minute)}
 	}))
 	add(inQueue(job("sweep"), 2, "6", 6*time.Minute, lasting("3h"), because(v1alpha1.ReasonNoRoom, "needs 2 pods with cpu 6; room for 1; 4 nodes are promised to lab/job-training from 13:00:30Z")))
-	runs(add(inQueue(job("short"), 1, "6", 5*time.Minute, lasting("30m"), started("node-2", 4*time.Minute, 26*time.Minute))), 30*60, "node-2")
+	runs(add(inQueue(job("short"), 1, "6", 5*time.Minute, lasting("30m"), started("node-2", 4*time.Minute, 26*time.Minute+30*time.Second))), 30*60, "node-2")
 	add(inQueue(job("kept"), 1, "1", 3*time.Minute, func(fj *v1alpha1.FluxJob) { fj.Spec.Held = true }, because(v1alpha1.ReasonHeld, "spec.held is true: it waits until somebody releases it")))
 	add(inQueue(job("vast"), 5, "8", 2*time.Minute, because(v1alpha1.ReasonNeverFits, "needs 5 pods with cpu 8: does not fit even when other pods end: only 4 nodes are large enough")))
 	long, fj := inQueue(job("long"), 1, "1", time.Minute, lasting("2d"), func(fj *v1alpha1.FluxJob) {
@@ -131,6 +131,23 @@ func batch() []runtime.Object {
 	free := job("free")
 	free.Spec.Suspend = new(true)
 	return append(all, free, queues()[0])
+}
+
+// asksForMore has jobs that run and ask for longer than they get, one that had started and waits again, and a pod of which the
+// kubelet knows the old time limit.
+func asksForMore() []runtime.Object {
+	delayed := func(fj *v1alpha1.FluxJob) {
+		fj.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWouldDelay, Message: "lab/job-training is promised its nodes from 13:00:30Z"}}
+	}
+	all := queues()[:1]
+	for i, asks := range []func(*v1alpha1.FluxJob){lasting("inf"), lasting("40h"), func(fj *v1alpha1.FluxJob) { lasting("3h")(fj); delayed(fj) }} {
+		j, fj := inQueue(job([]string{"endless", "over", "delayed"}[i]), 1, "1", time.Hour, started("node-1", time.Minute, 59*time.Minute+30*time.Second), asks)
+		j.Spec.Suspend = new(false)
+		all = append(all, j, fj, pod(j.Name+"-0", "node-1", "1", ofJob(j)))
+	}
+	again, fj := inQueue(job("again"), 1, "1", 2*time.Hour, lasting("1h"), because(v1alpha1.ReasonPreempted, "its room was given to lab/urgent"), func(fj *v1alpha1.FluxJob) { fj.Status.Started = new(ago(time.Hour)) })
+	single := pod("single", "node-1", "1", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(600)) })
+	return append(all, again, fj, single, fluxJob("Pod", "single", time.Hour, lasting("2h"), started("node-1", time.Minute, 2*time.Hour)), node("node-1", "a", "r0"))
 }
 
 // queues are the queues of an administrator: one that is in use, one that is stopped, one that takes no more, and one with a fault.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -132,12 +134,26 @@ func (r *reader) addJobs(ctx context.Context, answers []*whyAnswer) error {
 		if fj := s.fluxJob; fj != nil {
 			s.Job = new(summaryOfJob(fj, named[fj.Spec.Queue], places[fj.UID]))
 			s.Job.hidden = hidden
+			s.Job.keptByKubelet(s.members)
 		}
 	}
 	if !whole && slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Job != nil && s.Job.Position > 0 }) {
 		r.notes = append(r.notes, placeInQueue(r.namespace))
 	}
 	return nil
+}
+
+// keptByKubelet corrects the time limit of a single pod that runs: Kubernetes refuses a longer one.
+func (s *jobSummary) keptByKubelet(members []*corev1.Pod) {
+	if s.Phase != string(v1alpha1.Running) || len(members) != 1 || s.Workload != "pod/"+members[0].Name || members[0].Spec.ActiveDeadlineSeconds == nil {
+		return
+	}
+	kept := time.Duration(*members[0].Spec.ActiveDeadlineSeconds) * time.Second
+	if asked, err := fsd.ParseLimit("spec.duration", s.Duration); err == nil && (asked == 0 || asked > kept) {
+		asks := cmp.Or(s.Duration, "inf")
+		s.Duration, s.Reason = shortDuration(kept), "PodDeadline"
+		s.Message = fmt.Sprintf("spec.duration: %q: the deadline of a single pod cannot be made longer once it runs: the time limit stays %s", asks, s.Duration)
+	}
 }
 
 // writeJob writes what is known of a job in a queue, below the name of its workload.

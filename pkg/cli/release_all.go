@@ -83,7 +83,22 @@ func (o *options) releaseAll(ctx context.Context) error {
 	if w.byUser > 0 {
 		fmt.Fprintf(o.ErrOut, "note: %s of queues: suspended by their users, and left so\n", reason.Plural(w.byUser, "Job"))
 	}
+	if w.jobs+w.pods > 0 {
+		if text, unknown := o.noSchedulerToStart(ctx, r); unknown == nil && text != "" {
+			fmt.Fprintln(o.ErrOut, o.paint(yellow, "warning:"), text)
+		}
+	}
 	return errors.Join(err, w.whatIsLeft())
+}
+
+// noSchedulerToStart says that nobody gives nodes to what was let go. It returns "" if a scheduler of Fluence leads, or if that is not
+// known.
+func (o *options) noSchedulerToStart(ctx context.Context, r *reader) (string, error) {
+	l, err := o.readLease(ctx, r, schedulerLease)
+	if err != nil || l == nil || l.Exists && l.Holder != "" && !l.Expired {
+		return "", err
+	}
+	return fmt.Sprintf("no scheduler of Fluence holds Lease %s/%s: the pods of what was let go wait until one does, or until the work is made anew with another schedulerName", o.schedulerNamespace, schedulerLease), nil
 }
 
 // whatIsLeft is the error about what is still held. It is nil if nothing is.

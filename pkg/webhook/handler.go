@@ -67,7 +67,10 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 		h.count(outcomeUnchanged)
 	}
 	resp = admission.Patched("", ops...)
-	if c.scheduler == h.scheduler {
+	switch {
+	case c.scheduler != h.scheduler && h.queues != nil:
+		resp = resp.WithWarnings(c.elsewhere(h.scheduler)...)
+	case c.scheduler == h.scheduler:
 		resp = resp.WithWarnings(slices.Concat(h.whole.warnings(ctx, c), queueWarnings, c.keyWarnings(req.Kind.Kind))...)
 	}
 	return resp

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -48,17 +49,32 @@ func (c *newObject) enterQueue(ctx context.Context, queues Queues, raw []byte, n
 	return edits, hold, e.Warnings
 }
 
-// endless warns of a queue of an object whose pods cannot wait in one.
+// endless warns of a queue of an object whose pods cannot wait in one. Its pods are held only if they, or their Jobs, have the
+// label themselves.
 func (c *newObject) endless() []string {
-	queue, _ := group.QueueOf(c.labels, c.pod.Labels)
-	switch {
-	case queue == "":
+	queue, _ := group.QueueOf(c.ownerLabels, c.pod.Labels, c.labels)
+	if queue == "" {
 		return nil
-	case c.ownerKind != "":
-		return []string{fmt.Sprintf("queue %s: %s: the Jobs of a CronJob do not wait in queues", queue, v1alpha1.ReasonNotAllowed)}
-	default:
-		return []string{fmt.Sprintf("queue %s: %s: a %s does not end", queue, v1alpha1.ReasonNotAllowed, c.podOwner.Kind)}
 	}
+	why := fmt.Sprintf("a %s does not end", c.podOwner.Kind)
+	if c.ownerKind != "" {
+		why = "the Jobs of a CronJob do not wait in queues"
+	}
+	follows := "its pods run without a queue: the label belongs on Jobs and on pods that nothing controls"
+	if held, _ := group.QueueOf(c.ownerLabels, c.pod.Labels); held != "" {
+		follows = "its pods never start as long as its template has the label"
+	}
+	return []string{fmt.Sprintf("queue %s: %s: %s; %s", queue, v1alpha1.ReasonNotAllowed, why, follows)}
+}
+
+// elsewhere warns of a queue of an object whose pods ask for another scheduler: they start at once, by that scheduler.
+func (c *newObject) elsewhere(scheduler string) []string {
+	queue, _ := group.QueueOf(c.labels, c.pod.Labels)
+	if queue == "" || c.controller != (group.Owner{}) {
+		return nil
+	}
+	field := strings.Join(below(c.template, "spec", "schedulerName"), ".")
+	return []string{fmt.Sprintf("queue %s: %s: %s: %q: only pods of the scheduler %s wait in queues; these run without a queue", queue, v1alpha1.ReasonNotAllowed, field, c.scheduler, scheduler)}
 }
 
 // queueLabel is the addition of the label of a queue to an object, or to its pod template. It adds nothing without a queue.

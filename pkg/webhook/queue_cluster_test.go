@@ -42,7 +42,8 @@ func testQueues(e *env) func(*testing.T) {
 		if label, _, _ := unstructured.NestedString(u.Object, "spec", "template", "metadata", "labels", group.QueueLabel); label != "batch" {
 			t.Errorf("its pods have the label %q", label)
 		}
-		pod := e.create(ns, `{apiVersion: v1, kind: Pod, metadata: {name: one, labels: {`+group.QueueLabel+`: batch}}, spec: `+podSpec+`}`, client.DryRunAll)
+		single := `{apiVersion: v1, kind: Pod, metadata: {name: one, labels: {` + group.QueueLabel + `: batch}}, spec: ` + podSpec + `}`
+		pod := e.create(ns, single, client.DryRunAll)
 		gates, _, _ := unstructured.NestedSlice(pod.Object, "spec", "schedulingGates")
 		if len(gates) != 1 || gates[0].(map[string]any)["name"] != v1alpha1.QueueGate {
 			t.Errorf("gates %v", gates)
@@ -59,6 +60,12 @@ func testQueues(e *env) func(*testing.T) {
 		}
 		if told := warned(strings.Replace(named, "queue: batch", "queue: bach", 1)); !strings.Contains(told, "queue bach: NoQueue: there is no such Queue") {
 			t.Errorf("the user is told %q", told)
+		}
+		for _, manifest := range []string{named, single} {
+			elsewhere := strings.Replace(manifest, "schedulerName: fluence", "schedulerName: default-scheduler", 1)
+			if told := warned(elsewhere); !strings.Contains(told, "only pods of the scheduler fluence wait in queues") {
+				t.Errorf("the user of another scheduler is told %q of %s", told, elsewhere)
+			}
 		}
 		if err := e.client.Delete(e.ctx, queue); err != nil {
 			t.Fatal(err)

@@ -46,9 +46,17 @@ func TestObjectsEnterTheirQueues(t *testing.T) {
 		"a pod with another gate": {kind: "Pod", manifest: strings.Replace(pod("", "", ""), "priority: 3", "schedulingGates: [{name: a/b}]", 1), queues: alike{Hold: true, Since: "2030"}, want: []string{`"schedulingGates":[{"name":"a/b"},` + gate + `]`}},
 		"a pod with the gate":     {kind: "Pod", manifest: strings.Replace(pod("", "", ""), "priority: 3", "schedulingGates: [{name: fluence.flux-framework.org/queue}]", 1), queues: alike{Hold: true, Since: "2030"}, want: []string{`"schedulingGates":[` + gate + `]`}},
 		"no queues":               {kind: "Job", manifest: workload("{labels: {"+group.QueueLabel+": batch}}", "suspend: false", "{}"), want: []string{`"suspend":false`}},
-		"a Deployment":            {kind: "Deployment", manifest: workload("{labels: {"+group.QueueLabel+": batch}}", "", "{}"), queues: held, wantWarnings: "queue batch: NotAllowed: a Deployment does not end"},
-		"a CronJob":               {kind: "CronJob", manifest: cronJob("{}", "{}", "{labels: {"+group.QueueLabel+": batch}}"), queues: held, wantWarnings: "queue batch: NotAllowed: the Jobs of a CronJob do not wait in queues"},
-		"no Job at all":           {kind: "Job", manifest: "{spec: {parallelism: many, template: {spec: {schedulerName: fluence}}}}", queues: held},
+		"a Deployment":            {kind: "Deployment", manifest: workload("{labels: {"+group.QueueLabel+": batch}}", "", "{}"), queues: held, wantWarnings: "queue batch: NotAllowed: a Deployment does not end; its pods run without a queue: the label belongs on Jobs and on pods that nothing controls"},
+		"pods of a Deployment":    {kind: "Deployment", manifest: workload("{}", "", "{labels: {"+group.QueueLabel+": batch}}"), queues: held, wantWarnings: "queue batch: NotAllowed: a Deployment does not end; its pods never start as long as its template has the label"},
+		"a CronJob":               {kind: "CronJob", manifest: cronJob("{}", "{}", "{labels: {"+group.QueueLabel+": batch}}"), queues: held, wantWarnings: "queue batch: NotAllowed: the Jobs of a CronJob do not wait in queues; its pods never start as long as its template has the label"},
+		"a CronJob's own label":   {kind: "CronJob", manifest: cronJob("{labels: {"+group.QueueLabel+": batch}}", "{}", "{}"), queues: held, wantWarnings: "queue batch: NotAllowed: the Jobs of a CronJob do not wait in queues; its pods run without a queue: the label belongs on Jobs and on pods that nothing controls"},
+		"Jobs of a CronJob":       {kind: "CronJob", manifest: cronJob("{}", "{labels: {"+group.QueueLabel+": batch}}", "{}"), queues: held, wantWarnings: "queue batch: NotAllowed: the Jobs of a CronJob do not wait in queues; its pods never start as long as its template has the label"},
+		"a Job of another scheduler": {
+			kind: "Job", manifest: strings.Replace(workload("{labels: {"+group.QueueLabel+": batch}}", "suspend: false", "{}"), "schedulerName: fluence", "schedulerName: default-scheduler", 1), queues: held, want: []string{`"suspend":false`},
+			wantWarnings: `queue batch: NotAllowed: spec.template.spec.schedulerName: "default-scheduler": only pods of the scheduler fluence wait in queues; these run without a queue`,
+		},
+		"a Job of another scheduler in no queue": {kind: "Job", manifest: strings.Replace(workload("{}", "suspend: false", "{}"), "schedulerName: fluence", "schedulerName: default-scheduler", 1), queues: held},
+		"no Job at all":                          {kind: "Job", manifest: "{spec: {parallelism: many, template: {spec: {schedulerName: fluence}}}}", queues: held},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ var heldBy = map[string][]string{
 	"TCP on loopback has no authentication: all containers of the pod reach it, and with `hostNetwork` all processes of the node.":  {"sidecar/endpoint.TestParse"},
 	"With mutual TLS every certificate of an authority in `--tls-client-ca` is accepted, whatever its name.":                        {"sidecar/endpoint.TestBothSidesProveWhoTheyAre"},
 	"Create an authority for this alone, and never use the cluster's.":                                                              {"sidecar/endpoint.TestBothSidesProveWhoTheyAre"},
-	"The webhook is called for pods that name the scheduler, and for the objects that create such pods.":                            {"pkg/webhook.TestManifests", "test/e2e.TestTheWebhookLeavesOthersAlone", "test/e2e.TestAllIsTheSameWithoutTheWebhook"},
+	"The webhook is called for pods that name the scheduler, or a queue, and for the objects that create such pods.":                {"pkg/webhook.TestManifests", "test/e2e.TestTheWebhookLeavesOthersAlone", "test/e2e.TestAllIsTheSameWithoutTheWebhook"},
 	"It fails open: if it does not answer, objects are created without its labels, and scheduling is the same.":                     {"pkg/webhook.TestManifests", "test/e2e.TestTheWebhookLeavesOthersAlone", "test/e2e.TestAllIsTheSameWithoutTheWebhook"},
 	"With `webhook.failurePolicy: Fail` of the chart such objects are refused instead.":                                             {"test/chart.TestGolden"},
 	"The alert `FluenceWebhookFailsOpen` reports a webhook that does not answer.":                                                   {"test/monitoring.TestEachAlertSpeaksWhenItShould"},

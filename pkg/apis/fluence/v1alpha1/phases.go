@@ -120,7 +120,7 @@ const (
 	ReasonReady = "Ready"
 	// InvalidSpec: a field of the queue is wrong.
 	ReasonInvalidSpec = "InvalidSpec"
-	// NoneMayRun: a limit lets no job run.
+	// NoneMayRun: a limit lets no job run, or no namespace may use the queue.
 	ReasonNoneMayRun = "NoneMayRun"
 	// NoNodes: no node has the labels that the queue requires.
 	ReasonNoNodes = "NoNodes"
