@@ -305,20 +305,30 @@ func TestAJobGetsOtherRoomIfAFilterRefusesAnAssignment(t *testing.T) {
 	}, &unpredictableFilter{none: is("n0")})
 }
 
-// Pods that wait for a volume are refused once, before nodes are looked at. Their job does not keep its room for that: it waits
-// again, and says why, and the one behind it starts.
-func TestAJobWhosePodsLackAVolumeDoesNotKeepItsRoom(t *testing.T) {
+// Pods that wait for a volume are refused once, before nodes are looked at, and pods that keep apart are refused by no one node. Their
+// job does not keep its room for that: it waits again, and says why, and the one behind it starts.
+func TestAJobWhosePodsCannotStartDoesNotKeepItsRoom(t *testing.T) {
 	claim := func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "lost"}}}}
 	}
-	cases := map[string]func(r *rig) *queuedJob{
-		"a Job":      func(r *rig) *queuedJob { return r.submit("a", 2, "1h", claim) },
-		"a lone pod": func(r *rig) *queuedJob { return r.submitPod("a", "1h", claim) },
+	apart := func(p *corev1.Pod) {
+		objects.CPU("4")(p) // so that both fit on one node
+		objects.AwayFrom("x")(p)
+		p.Labels["app"] = "x"
 	}
-	for name, submit := range cases {
+	const noVolume = `persistentvolumeclaim "lost" not found`
+	cases := map[string]struct {
+		submit func(r *rig) *queuedJob
+		why    string
+	}{
+		"a Job without a volume":      {func(r *rig) *queuedJob { return r.submit("a", 2, "1h", claim) }, noVolume},
+		"a lone pod without a volume": {func(r *rig) *queuedJob { return r.submitPod("a", "1h", claim) }, noVolume},
+		"pods that keep apart":        {func(r *rig) *queuedJob { return r.submit("a", 2, "1h", apart) }, "room for 1"},
+	}
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inQueueRig(t, 2, func(r *rig) {
-				a := submit(r)
+				a := tc.submit(r)
 				b := r.submit("b", 2, "1h")
 				for turn := range 3 {
 					if a.room() == "" {
@@ -340,7 +350,7 @@ func TestAJobWhosePodsLackAVolumeDoesNotKeepItsRoom(t *testing.T) {
 					a.removePods()
 					r.pass(time.Second)
 				}
-				if got := a.says(); !strings.HasPrefix(got, v1alpha1.ReasonUnplaceable+": ") || !strings.Contains(got, `persistentvolumeclaim "lost" not found`) {
+				if got := a.says(); !strings.HasPrefix(got, v1alpha1.ReasonUnplaceable+": ") || !strings.Contains(got, tc.why) {
 					t.Errorf("it says %q, want that it is Unplaceable, and why", got)
 				}
 				if b.room() != "n[0-1]*1" {
