@@ -25,6 +25,7 @@
 //	place.go       does a job wait in its queue, run, or neither?
 //	loop.go        when do jobs ask?
 //	rooms.go       which room of a job is left for pods that are still to come?
+//	overdue.go     whose room is past its end, and ended by nobody else?
 //	extend.go      what follows from a time limit that was edited?
 //	watch.go       how are Queues and FluxJobs read, and what if they cannot be?
 //	driver.go      what does the driver offer to the plugin?

@@ -322,8 +322,9 @@ func (d *Driver) Recheck(groups ...types.NamespacedName) {
 	}
 }
 
-// Refused records that the scheduler's filters have refused nodes of a group's room. A group that has no pods on nodes waits
-// again, and gets other nodes. One that has some loses its room on these nodes: its other pods may be anywhere.
+// Refused records that pods of a group cannot take its room: the scheduler's filters have refused these nodes of it, or the pods
+// themselves if there are none. A group that has no pods on nodes waits again, and gets other nodes. One that has some loses its room
+// on these nodes: its other pods may be anywhere.
 func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string) {
 	started := len(d.cfg.Groups.Placed(group)) > 0
 	tell := func() {}
@@ -349,8 +350,7 @@ func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string)
 		d.writer.add(group, true)
 		return
 	}
-	j.refusals++
-	d.jobs.takeBack(j, v1alpha1.ReasonRequeued, why)
+	d.jobs.refused(j, why)
 	d.writer.add(group, true)
 }
 

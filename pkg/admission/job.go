@@ -105,6 +105,8 @@ type told struct {
 type said struct {
 	// sayReason and sayMessage are what the condition Admitted is to say while the job has no room.
 	sayReason, sayMessage string
+	// refusedWhy is why its pods could not take the last room that they were refused, in words fit for a user.
+	refusedWhy string
 	// readAgain is set if the FluxJob is to be read again.
 	readAgain bool
 	// sayDelay is why a longer time limit does not count. It is empty if it does.

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/signal"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // jobs are all FluxJobs. It is the store of the watch of FluxJobs (cache.ReflectorStore): an informer would hold each object once
@@ -285,6 +286,13 @@ func (s *jobs) takeBack(j *job, reason, message string) {
 	j.takenBack, j.sayReason, j.sayMessage = j.shown, reason, message
 	s.markChanged(j.key)
 	signal.Send(s.wake)
+}
+
+// refused takes the room of a job back that its pods could not take.
+func (s *jobs) refused(j *job, why string) {
+	j.refusals++
+	j.refusedWhy = translate.Shorten(why)
+	s.takeBack(j, v1alpha1.ReasonRequeued, j.refusedWhy)
 }
 
 // setPromise records what a job is promised.

@@ -356,6 +356,9 @@ func (l *loop) onTick(now time.Time) {
 	for _, q := range l.asker.queues {
 		l.taken.admit(l.jobs, q)
 	}
+	if l.led {
+		l.takeOverdueBack(now)
+	}
 }
 
 // isAllowed reports whether the jobs of a namespace may use a queue.

@@ -12,13 +12,18 @@ import (
 )
 
 // describe returns the reason and the message of the condition Admitted of a job that waits. The message has no place in the
-// queue: very many would have to be written again whenever the first job starts. The CLI tells the place.
+// queue: very many would have to be written again whenever the first job starts. The CLI tells the place. why is why its promise has
+// moved, or why its pods were refused.
 func describe(s queue.State, name string, q *jobQueue, why string, now time.Time) (string, string) {
 	switch s.Reason {
 	case queue.Held:
 		return v1alpha1.ReasonHeld, "spec.held is true: it waits until somebody releases it"
 	case queue.Unplaceable:
-		return v1alpha1.ReasonUnplaceable, fmt.Sprintf("the scheduler's filters have refused its pods on the nodes of %d allocations; it asks again when its FluxJob is edited", maxRefusals)
+		text := fmt.Sprintf("its pods could not take the nodes of %d allocations; it asks again when its FluxJob is edited, or held and released", maxRefusals)
+		if why != "" {
+			text += ": " + why
+		}
+		return v1alpha1.ReasonUnplaceable, translate.Shorten(text)
 	case queue.NoQueue:
 		return v1alpha1.ReasonNoQueue, fmt.Sprintf("there is no Queue %s", name)
 	case queue.QueueStopped:

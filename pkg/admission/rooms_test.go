@@ -254,6 +254,53 @@ func TestALonePodTakesItsRoom(t *testing.T) {
 	r.holds("")
 }
 
+// A pod without a node has no kubelet that ends it, and a Job that was not let go has no time that runs. Their room is free again at
+// its end, with the grace of the queue.
+func TestRoomIsFreeAtItsEndThoughNothingHasBegun(t *testing.T) {
+	const requeued, stays = 1, 0
+	cases := map[string]struct {
+		isJob, letGo, onNode bool
+		placed               []string
+		want                 int32
+	}{
+		"a pod without a node":         {letGo: true, want: requeued},
+		"a pod that has an assignment": {letGo: true, placed: []string{"n1"}, want: stays},
+		"a pod on a node":              {letGo: true, onNode: true, want: stays},
+		"a pod that was not let go":    {want: requeued},
+		"a Job that was not let go":    {isJob: true, want: requeued},
+		"a Job that was":               {isJob: true, letGo: true, want: stays},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, fcfs("batch", func(q *v1alpha1.Queue) { q.Spec.Grace = "1m" }))
+			a := r.submit("a", "batch", 1, 4, "1h", func(fj *v1alpha1.FluxJob) {
+				if !tc.isJob {
+					fj.Spec.Workload.Kind, fj.Spec.Workload.APIVersion = "Pod", "v1"
+				}
+			})
+			r.must(r.d.cfg.Cluster.Pods.GetStore().Add(objects.Pod("a", objects.In(ns), func(p *corev1.Pod) {
+				p.UID = "job-a"
+				if tc.onNode {
+					p.Spec.NodeName = "n1"
+				}
+			})))
+			r.step()
+			if tc.letGo {
+				r.release(a)
+			}
+			r.placed[a] = tc.placed
+			r.after(time.Hour + 40*time.Second)
+			if n := r.job(a).Status.Requeues; n != 0 {
+				t.Fatalf("it was requeued %d times before the end of its room", n)
+			}
+			r.after(30 * time.Second)
+			if n := r.job(a).Status.Requeues; n != tc.want {
+				t.Errorf("it was requeued %d times, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
 func TestNodesThatFiltersRefuseAreLeftOut(t *testing.T) {
 	r := newRig(t, 2, easy("batch"))
 	a := r.submit("a", "batch", 1, 4, "1h")

@@ -176,6 +176,9 @@ func (t *teller) lookAt(key types.NamespacedName, now time.Time) {
 		if j.promise != nil {
 			why = j.promise.why
 		}
+		if state.Reason == queue.Unplaceable {
+			why = j.refusedWhy
+		}
 		reason, message := describe(state, j.queue, t.asker.queues[j.queue], why, now)
 		j.sayReason, j.sayMessage = reason, t.jobs.texts.shared(message)
 	}

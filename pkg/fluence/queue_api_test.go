@@ -234,10 +234,10 @@ func (j *queuedJob) file(duration string) {
 }
 
 // submitPod is submit for a pod that nothing controls. release makes it, because a gate is of no interest here.
-func (r *rig) submitPod(name, duration string) *queuedJob {
+func (r *rig) submitPod(name, duration string, edit ...func(*corev1.Pod)) *queuedJob {
 	r.Helper()
 	j := &queuedJob{rig: r, name: name, pods: 1, owner: group.Owner{Kind: "Pod", Name: name + "-0", UID: types.UID(name + "-0")}}
-	j.edit = append(j.edit, func(p *corev1.Pod) { p.OwnerReferences = nil })
+	j.edit = append(edit, func(p *corev1.Pod) { p.OwnerReferences = nil })
 	j.file(duration)
 	return j
 }
@@ -328,6 +328,12 @@ func (j *queuedJob) finish() {
 		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	})
 	j.edits(func(fj *v1alpha1.FluxJob) { fj.Status.Phase, fj.Status.Result = v1alpha1.Finished, v1alpha1.Succeeded })
+	j.removePods()
+}
+
+// removePods deletes the pods of the Job, as the Job controller does when it is suspended. A single pod stays.
+func (j *queuedJob) removePods() {
+	j.Helper()
 	list, err := j.client.CoreV1().Pods(ns).List(j.ctx, metav1.ListOptions{})
 	j.must(err)
 	for _, pod := range list.Items {

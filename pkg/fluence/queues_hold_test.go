@@ -305,6 +305,62 @@ func TestAJobGetsOtherRoomIfAFilterRefusesAnAssignment(t *testing.T) {
 	}, &unpredictableFilter{none: is("n0")})
 }
 
+// Pods that wait for a volume are refused once, before nodes are looked at, and pods that keep apart are refused by no one node. Their
+// job does not keep its room for that: it waits again, and says why, and the one behind it starts.
+func TestAJobWhosePodsCannotStartDoesNotKeepItsRoom(t *testing.T) {
+	claim := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "lost"}}}}
+	}
+	apart := func(p *corev1.Pod) {
+		objects.CPU("4")(p) // so that both fit on one node
+		objects.AwayFrom("x")(p)
+		p.Labels["app"] = "x"
+	}
+	const noVolume = `persistentvolumeclaim "lost" not found`
+	cases := map[string]struct {
+		submit func(r *rig) *queuedJob
+		why    string
+	}{
+		"a Job without a volume":      {func(r *rig) *queuedJob { return r.submit("a", 2, "1h", claim) }, noVolume},
+		"a lone pod without a volume": {func(r *rig) *queuedJob { return r.submitPod("a", "1h", claim) }, noVolume},
+		"pods that keep apart":        {func(r *rig) *queuedJob { return r.submit("a", 2, "1h", apart) }, "room for 1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inQueueRig(t, 2, func(r *rig) {
+				a := tc.submit(r)
+				b := r.submit("b", 2, "1h")
+				for turn := range 3 {
+					if a.room() == "" {
+						t.Fatalf("it has no room in turn %d: %s", turn, a.says())
+					}
+					if turn == 0 || a.owner.Kind == "Job" {
+						a.release()
+					} else {
+						a.edits(func(fj *v1alpha1.FluxJob) { fj.Status.Phase = v1alpha1.Running }) // its pod is there
+					}
+					r.pass(roomPatience / 2)
+					if got := r.queues.job(a.key()).Status.Requeues; int(got) != turn {
+						t.Fatalf("it was requeued %d times, want %d: its pods may get their volume yet", got, turn)
+					}
+					r.pass(roomPatience/2 + 2*time.Second)
+					if got := r.queues.job(a.key()).Status.Requeues; int(got) != turn+1 {
+						t.Fatalf("it was requeued %d times, want %d: %s", got, turn+1, a.says())
+					}
+					a.removePods()
+					r.pass(time.Second)
+				}
+				if got := a.says(); !strings.HasPrefix(got, v1alpha1.ReasonUnplaceable+": ") || !strings.Contains(got, tc.why) {
+					t.Errorf("it says %q, want that it is Unplaceable, and why", got)
+				}
+				if b.room() != "n[0-1]*1" {
+					t.Errorf("the next one has room on %q, want n[0-1]*1: %s", b.room(), b.says())
+				}
+			})
+		})
+	}
+}
+
 // Nodes that are reserved for a group of a higher priority do not keep a job from its room there.
 func TestReservedNodesDoNotKeepAJobFromItsRoom(t *testing.T) {
 	inRigOf(t, realEngine(t), func(r *rig) { r.serveQueues() }, func(r *rig) {

@@ -113,6 +113,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		pl.endAdmission(pl.groupKey(pod))
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
 		pl.apply(ctx, pl.groups.RefusePod(pod.UID, pl.now(), reason.NodesRuledOut, why))
+		roomRefusedOn(pl.base, pl.groupKey(pod), nil, nil, why)
 	}
 	return &fwk.PostFilterResult{NominatingInfo: pl.nominationAfterRefusal(pod)}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }

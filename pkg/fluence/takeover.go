@@ -29,8 +29,9 @@ const (
 	// nodePatience is for how long filters may refuse nodes of a job's room until the job gets other nodes. Pods that have
 	// just ended may be counted there still.
 	nodePatience = time.Second
-	// roomPatience is this time if no node is to blame.
-	roomPatience = 15 * time.Second
+	// roomPatience is this time if no node is to blame. It is also for how long a job whose pods do not ask again after a refusal
+	// may keep its room: what they wait for, such as a volume, may never come.
+	roomPatience = 30 * time.Second
 	// roomRefusalsEnd is how long after a refusal the next one is the first again.
 	roomRefusalsEnd = time.Minute
 )
@@ -204,12 +205,33 @@ func onNodes(nodes []string) string {
 // has lasted for long enough. If no node is to blame, that is so for the nodes otherwise.
 func roomRefusedOn(b *base, key types.NamespacedName, nodes, otherwise []string, why string) {
 	job := jobOf(key)
-	if all, lasts := b.queues.room.refuse(job, nodes, b.now()); lasts {
+	t, ok := b.queues.Allocation(job)
+	if !ok {
+		return
+	}
+	if all, lasts := b.queues.room.refuse(job, t.Job, nodes, why, b.now()); lasts {
 		if len(all) == 0 {
 			all = otherwise
 		}
-		b.log.V(2).Info("A job cannot take the room that its queue has given it", "job", job, "nodes", all, "why", why)
-		b.queues.Refused(job, all, why)
+		giveOtherRoom(b, job, all, why)
+	}
+}
+
+func giveOtherRoom(b *base, job types.NamespacedName, nodes []string, why string) {
+	b.log.V(2).Info("A job cannot take the room that its queue has given it", "job", job, "nodes", nodes, "why", why)
+	b.queues.Refused(job, nodes, why)
+}
+
+// endRefusedRooms gives other room to jobs whose pods were refused theirs, and have not asked again for long. That is so if a plugin
+// refuses the pods before nodes are looked at: they ask again when what they lack is there.
+func endRefusedRooms(w *watcher, now time.Time) {
+	if w.whyNotReady() != "" {
+		return // they could not ask
+	}
+	for job, of := range w.queues.room.due(now) {
+		if t, ok := w.queues.Allocation(job); ok && t.Job == of.room && len(placedOfJob(w.base, job)) == 0 {
+			giveOtherRoom(w.base, job, sets.List(of.nodes), of.why)
+		}
 	}
 }
 
@@ -227,26 +249,28 @@ type roomRefusals struct {
 	jobs map[types.NamespacedName]*roomRefusal
 }
 
-// A roomRefusal is since when a job's pods have been refused its room, when they were last, and on which nodes.
+// A roomRefusal is since when a job's pods have been refused a room, when they were last, why, and on which nodes.
 type roomRefusal struct {
+	room        match.JobID
 	since, last time.Time
+	why         string
 	nodes       sets.Set[string]
 }
 
-// refuse records a refusal. If refusals have lasted for long enough, it returns the nodes of all of them, and forgets them.
-func (r *roomRefusals) refuse(job types.NamespacedName, nodes []string, now time.Time) (all []string, lasts bool) {
+// refuse records a refusal of a room. If refusals of it have lasted for long enough, it returns the nodes of all of them, and forgets them.
+func (r *roomRefusals) refuse(job types.NamespacedName, room match.JobID, nodes []string, why string, now time.Time) (all []string, lasts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.jobs, func(_ types.NamespacedName, of *roomRefusal) bool { return now.Sub(of.last) > roomRefusalsEnd })
 	of := r.jobs[job]
-	if of == nil {
-		of = &roomRefusal{since: now, nodes: sets.New[string]()}
+	if of == nil || of.room != room {
+		of = &roomRefusal{room: room, since: now, nodes: sets.New[string]()}
 		if r.jobs == nil {
 			r.jobs = map[types.NamespacedName]*roomRefusal{}
 		}
 		r.jobs[job] = of
 	}
-	of.last = now
+	of.last, of.why = now, why
 	of.nodes.Insert(nodes...)
 	patience := roomPatience
 	if of.nodes.Len() > 0 {
@@ -257,6 +281,20 @@ func (r *roomRefusals) refuse(job types.NamespacedName, nodes []string, now time
 	}
 	delete(r.jobs, job)
 	return sets.List(of.nodes), true
+}
+
+// due returns the refusals that are older than roomPatience, and forgets them.
+func (r *roomRefusals) due(now time.Time) map[types.NamespacedName]*roomRefusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[types.NamespacedName]*roomRefusal{}
+	for job, of := range r.jobs {
+		if now.Sub(of.since) >= roomPatience {
+			all[job] = of
+			delete(r.jobs, job)
+		}
+	}
+	return all
 }
 
 // drop forgets the refusals of a job whose pods have started.

@@ -34,7 +34,7 @@ func TestRefusalsOfRoomMustLast(t *testing.T) {
 			var r roomRefusals
 			begin := time.Now()
 			for i, refusal := range tc.refusals {
-				all, lasts := r.refuse(job, refusal.nodes, begin.Add(refusal.after))
+				all, lasts := r.refuse(job, 1, refusal.nodes, "", begin.Add(refusal.after))
 				if last := i == len(tc.refusals)-1; lasts != (last && tc.lasts) || lasts && !slices.Equal(all, tc.want) {
 					t.Errorf("refusal %d: %v, lasts %v, want %v, %v", i, all, lasts, tc.want, tc.lasts)
 				}
@@ -43,10 +43,17 @@ func TestRefusalsOfRoomMustLast(t *testing.T) {
 	}
 	t.Run("it has started meanwhile", func(t *testing.T) {
 		var r roomRefusals
-		r.refuse(job, nil, time.Now())
+		r.refuse(job, 1, nil, "", time.Now())
 		r.drop(job)
-		if _, lasts := r.refuse(job, nil, time.Now().Add(roomPatience)); lasts {
+		if _, lasts := r.refuse(job, 1, nil, "", time.Now().Add(roomPatience)); lasts {
 			t.Error("the refusal before the start counts")
+		}
+	})
+	t.Run("it has another room", func(t *testing.T) {
+		var r roomRefusals
+		r.refuse(job, 1, []string{"n1"}, "", time.Now())
+		if all, lasts := r.refuse(job, 2, []string{"n2"}, "", time.Now().Add(nodePatience)); lasts {
+			t.Errorf("the refusal of the room before counts: %v", all)
 		}
 	})
 }

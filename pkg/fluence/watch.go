@@ -386,7 +386,7 @@ func nodeDiffers(old, node *corev1.Node) bool {
 }
 
 // runTicks does the periodic work each tick until ctx ends: expired assignments, pods in Permit,
-// the bind queue, room that is kept, claimed or offered, reservations, and groups that had to leave the room of pods that ended. It reports
+// the bind queue, room that is kept, claimed, offered or refused, reservations, and groups that had to leave the room of pods that ended. It reports
 // waiting groups every fourth tick. It activates all groups that may be placed every activateAllEvery.
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
@@ -407,6 +407,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
 		endLeavingRooms(w.base, now)
+		endRefusedRooms(w, now)
 		w.endClaims(now)
 		w.endPromises(now)
 		w.endOffers(now)

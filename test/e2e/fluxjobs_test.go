@@ -257,6 +257,44 @@ func TestAJobOfAQueueEndsAfterItsTime(t *testing.T) {
 	})
 }
 
+// Pods that keep apart are given a node each. A job whose pods cannot start without a volume gives its room back, and says why.
+func TestTheRoomOfAJobIsSuchThatItsPodsCanStart(t *testing.T) {
+	s := tell(t)
+	s.queue("rules", "policy: easy")
+	s.nodes("n", 3, "8")
+	const job = `apiVersion: batch/v1
+kind: Job
+metadata: {name: %s, labels: {` + v1alpha1.QueueLabel + `: rules}}
+spec:
+  parallelism: 3
+  completions: 3
+  template:
+    metadata: {labels: {app: x}}
+    spec:
+      schedulerName: fluence
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: "1"}}}]
+      %s
+`
+	s.applyText(fmt.Sprintf(job, "apart", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: x}}}]}}"))
+	s.running("apart-", 3)
+	if got := s.podsByNode("apart-"); len(got) != 3 {
+		t.Errorf("the pods are on %v, want one on each node", got)
+	}
+	s.applyText(fmt.Sprintf(job, "zones", "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: example.com/zone, labelSelector: {matchLabels: {app: x}}}]}}"))
+	s.waitsInQueue("zones", v1alpha1.ReasonInvalidJobspec, "podAntiAffinity", "example.com/zone")
+	s.applyText(fmt.Sprintf(job, "lacks", "volumes: [{name: data, persistentVolumeClaim: {claimName: lost}}]"))
+	s.eventually("the Job that lacks a volume is requeued", func(ctx context.Context) (bool, string) {
+		j := s.fluxJob(ctx, "job-lacks-")
+		return j != nil && j.Status.Requeues > 0, fmt.Sprintf("%+v", j)
+	})
+	s.eventually("an event of the Job says why", func(ctx context.Context) (bool, string) {
+		out, _, err := s.Kubectl(ctx, "get", "events", "-n", s.ns)
+		return err == nil && strings.Contains(out, v1alpha1.ReasonRequeued) && strings.Contains(out, `persistentvolumeclaim "lost" not found`), out
+	})
+}
+
 // A queue that does not exist, or that the namespace may not use, keeps its jobs and says so.
 func TestAJobWithoutItsQueueWaits(t *testing.T) {
 	s := tell(t)

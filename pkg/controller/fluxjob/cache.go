@@ -36,6 +36,7 @@ func keeping(scheduler string, other toolscache.TransformFunc) toolscache.Transf
 			var template *corev1.PodSpec
 			if o.Spec.Template.Spec.SchedulerName == scheduler {
 				template = new(slimPodSpec(&o.Spec.Template.Spec))
+				keepAmong(template, &o.Spec.Template, o.Namespace)
 			}
 			active := o.Status.Active
 			kept, err := transformed(other, obj)

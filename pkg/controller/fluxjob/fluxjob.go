@@ -9,6 +9,7 @@
 //	workload.go    What do a Job and a pod say of themselves?
 //	end.go         How has a workload ended?
 //	spec.go        What does a workload ask for, as the spec of a FluxJob?
+//	among.go       Which rules have the pods of a Job for each other?
 //	said.go        What has the workload said itself, and what has a user set in its FluxJob?
 //	deadline.go    For how long may a workload run?
 //	valid.go       Can a job run as it is?

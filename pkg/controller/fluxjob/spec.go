@@ -54,7 +54,15 @@ func (r *request) write(fj *v1alpha1.FluxJob) error {
 	s.Requests = requestsOf(&r.template.Spec)
 	s.Nodes = nodeRulesOf(&r.template.Spec)
 	s.Placement = placementOf(r.template.Annotations)
-	text, err := r.jobspec(s.Pods)
+	most, together, err := r.among()
+	if _, said := s.Placement[group.TopologyRequiredAnnotation]; together != "" && !said {
+		if s.Placement == nil {
+			s.Placement = map[string]string{}
+		}
+		s.Placement[group.TopologyRequiredAnnotation] = together
+	}
+	text, jobspecErr := r.jobspec(s.Pods, most)
+	err = errors.Join(err, jobspecErr)
 	if jobspecHash(text) != jobspecHash(s.Jobspec) {
 		s.Jobspec = text
 	}
@@ -64,26 +72,25 @@ func (r *request) write(fj *v1alpha1.FluxJob) error {
 	return err
 }
 
-// jobspec returns the request for a number of pods (RFC 14), as YAML. With an error it is a request for a pod that asks for
+// jobspec returns the request for a number of pods (RFC 14), at most most of them on a node if that is not 0, as YAML. With an error it is a request for a pod that asks for
 // nothing: the schema wants one.
-func (r *request) jobspec(pods int32) (string, error) {
+func (r *request) jobspec(pods int32, most int64) (string, error) {
 	shape := translate.ShapeRequest{
 		Label: shapeLabel, Amounts: translate.Requests(&corev1.Pod{Spec: slimPodSpec(&r.template.Spec)}),
 		Min: int64(pods), Max: int64(pods),
 	}
-	most, err := group.TopologyAnnotationsOf(r.template.Annotations).MostPerNode()
 	if most > 0 {
 		shape.Attributes.Limits = []jobspec.Limit{{Name: "pods-per-node", Level: resource.TypeNode, Most: most}}
 	}
-	text, encodeErr := translate.Jobspec([]translate.ShapeRequest{shape}).EncodeYAML()
-	if encodeErr == nil && len(text) > maxJobspec {
-		encodeErr = fmt.Errorf("the pods ask for too many resources: the jobspec has %d bytes, and may have %d", len(text), maxJobspec)
+	text, err := translate.Jobspec([]translate.ShapeRequest{shape}).EncodeYAML()
+	if err == nil && len(text) > maxJobspec {
+		err = fmt.Errorf("the pods ask for too many resources: the jobspec has %d bytes, and may have %d", len(text), maxJobspec)
 	}
-	if encodeErr != nil {
+	if err != nil {
 		shape.Amounts = translate.Amounts{translate.TypePods: 1}
 		text, _ = translate.Jobspec([]translate.ShapeRequest{shape}).EncodeYAML()
 	}
-	return string(text), errors.Join(err, encodeErr)
+	return string(text), err
 }
 
 // hashPrefix begins what the cache has of a jobspec.

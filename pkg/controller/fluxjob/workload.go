@@ -101,6 +101,7 @@ func ofJob(job *batchv1.Job, scheduler string) *workload {
 		asked:     request{pods: podsOf(job), template: job.Spec.Template},
 		deadline:  job.Spec.ActiveDeadlineSeconds, deadlineNote: job.Annotations[group.DeadlineAnnotation],
 	}
+	w.asked.template.Namespace = job.Namespace
 	w.queue, w.labelled = group.QueueOf(job.Labels, job.Spec.Template.Labels)
 	w.elsewhere = job.Spec.Template.Spec.SchedulerName != scheduler
 	w.foreign = foreignJob(job, scheduler)
