@@ -112,7 +112,7 @@ func (j *judge) judgeTelling(e eventFact) {
 
 // isNews reports whether the controller's report about a group became news again after
 // an earlier event. Events and pods come by different watches, and either may be late.
-// What is told of a job in a queue is news once its Job was suspended again: another process may have told why.
+// What the controller reports of a job in a queue is news once its Job was suspended again: another process may have told why.
 func (j *judge) isNews(e eventFact, before time.Time) bool {
 	uid := e.aboutUID
 	if q := j.jobs[uid]; q != nil {
