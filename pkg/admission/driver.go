@@ -463,10 +463,10 @@ func (d *Driver) Owner(of match.JobID) (Owner, bool) {
 // Jobs implements inventory.Source: the room that pods have not taken yet, and the promises.
 func (d *Driver) Jobs() []match.Job { return d.jobs.Jobs() }
 
-// Restored reports whether the jobs that were promised room before this scheduler led have been promised it again, or
-// have had the time for it. Until then groups in no queue should not ask. Groups.Changed is called without groups when
-// that changes.
-func (d *Driver) Restored() bool { return d.state.restored.Load() || !d.jobs.awaitPromises() }
+// Restored reports whether the jobs that waited when this scheduler began to lead have asked once, or have had the time for it: those
+// that were promised room before are promised it again then. Until then groups in no queue should not ask. Otherwise they
+// would take room from jobs that are before them. Groups.Changed is called without groups when that changes.
+func (d *Driver) Restored() bool { return d.state.restored.Load() || !d.jobs.someWait() }
 
 // GiveUpRestoring is to be called if Queues and FluxJobs could not be listed for a long time: Restored reports true until they are.
 func (d *Driver) GiveUpRestoring() {

@@ -395,12 +395,12 @@ func (s *jobs) Jobs() (all []match.Job) {
 	return all
 }
 
-// awaitPromises reports whether a job was promised room by an earlier scheduler, and not yet by this one.
-func (s *jobs) awaitPromises() bool {
+// someWait reports whether a job waits that has no promise.
+func (s *jobs) someWait() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.byKey {
-		if j.promised != nil && j.promise == nil && j.room == nil && !j.isOver() {
+		if j.promise == nil && j.room == nil && !j.isOver() {
 			return true
 		}
 	}

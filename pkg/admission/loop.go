@@ -25,7 +25,7 @@ const (
 	maxMatching = 20 * time.Millisecond
 	// tick is how often the loop looks at what changes with the time.
 	tick = time.Second
-	// maxRestore is for how long groups in no queue let jobs ask first that were promised room before.
+	// maxRestore is for how long groups in no queue let jobs ask first when a scheduler begins to lead.
 	maxRestore = 5 * time.Second
 )
 
@@ -71,7 +71,7 @@ type last struct {
 type state struct {
 	// leads says whether this scheduler leads.
 	leads atomic.Bool
-	// restored says whether jobs that were promised room before have been promised it again.
+	// restored says whether the jobs that waited when this scheduler began to lead have asked once.
 	restored atomic.Bool
 	// wake wakes the loop.
 	wake chan struct{}
@@ -199,7 +199,7 @@ func (l *loop) pass(now time.Time) {
 	}
 }
 
-// restoredBy records once that jobs have been promised again what they were promised before, or have had the time for it.
+// restoredBy records once that all jobs that wait have asked, or have had the time for it.
 func (l *loop) restoredBy(now time.Time) {
 	if !l.restored.Load() && (!l.core.Pending() && !l.passedAt.IsZero() || now.Sub(l.loadedAt) >= maxRestore) {
 		l.restored.Store(true)

@@ -134,6 +134,23 @@ func TestGroupsInNoQueueDoNotWaitForPromisesForEver(t *testing.T) {
 	}
 }
 
+// A job that came while no scheduler led was promised nothing. It asks before groups in no queue all the same.
+func TestAJobThatCameMeanwhileAsksFirst(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	r.submit("a", "batch", 2, 4, "10m") // no scheduler looks at it
+	r.build()
+	r.putQueue(easy("batch"))
+	if r.d.Restored() {
+		t.Error("groups in no queue may ask before the job has asked")
+	}
+	r.reload()
+	r.step()
+	r.shows("a: Ready Admitted n[1-2]*1")
+	if !r.d.Restored() {
+		t.Error("groups in no queue may not ask, but the job has asked")
+	}
+}
+
 func TestAnAllocationThatCannotBeWrittenIsGivenBack(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	r.api.fail = func(a *applied) error {

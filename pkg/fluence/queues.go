@@ -34,11 +34,11 @@ type queues struct {
 	room roomRefusals
 	// leaving is the room that pods of jobs have just left.
 	leaving leavingRooms
-	// letAsk is true if a group was refused because jobs that were promised room before are to ask first.
+	// letAsk is true if a group was refused because jobs that wait are to ask first.
 	letAsk atomic.Bool
 }
 
-// mustLetAsk reports whether groups in no queue let jobs ask first that were promised room before this scheduler led. Then
+// mustLetAsk reports whether groups in no queue let jobs ask first that waited when this scheduler began to lead. Then
 // queuedChanged tells when that is over.
 func (q *queues) mustLetAsk() bool {
 	if q.Restored() {
