@@ -113,8 +113,8 @@ func doubt(s invariants.Stats, w witness) string {
 		return fmt.Sprintf("no request was refused in %d overloads of the API server", w.overloads)
 	case w.promises > 0 && w.events >= manyEvents && s.PromisesMoved+s.PromisesKept == 0:
 		return fmt.Sprintf("groups were promised room %d times, and no promise was judged", s.Promised)
-	case w.queues && w.events >= manyEvents && (s.Admitted == 0 || s.QueueBinds == 0):
-		return fmt.Sprintf("%d jobs of queues were judged as they were given room, and %d binds of their pods", s.Admitted, s.QueueBinds)
+	case w.queues && w.events >= manyEvents && (s.Admitted+s.AdmittedExcused == 0 || s.QueueBinds == 0 && s.BindsExcused == 0):
+		return fmt.Sprintf("%d jobs of queues were seen as they were given room, and %d binds of their pods", s.Admitted+s.AdmittedExcused, s.QueueBinds)
 	case w.events >= manyEvents && excused(s) > excusedShare:
 		return fmt.Sprintf("%.0f %% of the time were excused, at most %.0f %% may be", 100*excused(s), 100*excusedShare)
 	default:

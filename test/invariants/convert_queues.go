@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -26,6 +27,9 @@ func fluxJobFactOf(u *unstructured.Unstructured) fluxJobFact {
 	}
 	for _, c := range conditionsOf(u) {
 		f.ran = f.ran || c.kind == conditionRelease && c.reason == reasonRan
+		if c.kind == conditionAdmit && c.status != string(metav1.ConditionTrue) {
+			f.waits = c.reason
+		}
 	}
 	return f
 }

@@ -33,6 +33,7 @@ const (
 	phaseRunning     = "Running"
 	phaseFinished    = "Finished"
 	conditionRelease = "Released"
+	conditionAdmit   = "Admitted"
 	// reasonRan is of conditionRelease, if the pods of a job were on nodes before it was in its queue.
 	reasonRan = "RunsAlready"
 

@@ -34,13 +34,13 @@ func (j *judge) grantOf(f fluxJobFact, s seen) grant {
 }
 
 // judgeGrants judges whether the limits of the queues were kept. A limit counts that Fluence has known for judgeAfter, without
-// excused time: what it has given before may be written so late. A job that exceeds a limit because the limit was lowered runs on.
+// excused time: what it has given before may be written so late, and later still if the API server was away. A job that exceeds a limit because the limit was lowered runs on.
 func (j *judge) judgeGrants(now time.Time) {
 	j.grants = slices.DeleteFunc(j.grants, func(g grant) bool {
 		if now.Sub(g.at) < judgeAfter {
 			return false
 		}
-		states := j.limitsAt(g.job.queue, g.version, j.excuses.clear(g.at, judgeAfter))
+		states := j.limitsAt(g.job.queue, g.version, j.excuses.clear(earlier(g.at, g.job.room.at), judgeAfter))
 		unknown := len(states) == 0 || slices.ContainsFunc(states, func(s queueState) bool { return s.gone })
 		// A scheduler that does not hear may not know that another one leads.
 		if unknown || j.excuses.deaf(g.at.Add(-grace), g.at) {

@@ -17,6 +17,8 @@ type fluxJobFact struct {
 	// workload is the UID of the Job or the pod.
 	workload types.UID
 	phase    string
+	// waits is why it waits: the reason of its condition Admitted. It is empty if it does not.
+	waits string
 	// asks is what all its pods request together.
 	asks amounts
 	// room is what it was given. It is nil if it has none.

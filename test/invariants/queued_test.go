@@ -241,6 +241,23 @@ func TestAJobIsReleasedAgain(t *testing.T) {
 	})
 }
 
+// What the scheduler says of a job that waits is news after another reason, whether or not there was an event of that.
+func TestAJobWaitsForTheSameReasonAgain(t *testing.T) {
+	waits := func(s *script, reason string) *script {
+		return s.queued("j", func(f *fluxJobFact) { f.waits = reason }).after(10 * time.Second)
+	}
+	tell := func(s *script, reason string) *script {
+		waits(s, reason).serial++
+		s.seeEvent(eventFact{uid: types.UID(fmt.Sprint("event-", s.serial)), controller: s.cfg.Scheduler, kind: "FluxJob", about: name("j"), aboutUID: "fluxjob-j", reason: reason, note: "x", told: s.now, count: 1}, s.seen())
+		return s.after(10 * time.Second)
+	}
+	run(t, map[string]tale{
+		"promised, promised":            {tell: func(s *script) { tell(tell(s, "Promised"), "Promised") }, want: []broke{{RuleRepeated, "ns/j"}}},
+		"promised, no room, promised":   {tell: func(s *script) { tell(waits(tell(s, "Promised"), "NoRoom"), "Promised") }},
+		"promised, made anew, promised": {tell: func(s *script) { tell(tell(s, "Promised").unqueued("j"), "Promised") }},
+	})
+}
+
 // What was overtaken long ago is forgotten.
 func TestQueuesForget(t *testing.T) {
 	s := newScript(t)
@@ -251,7 +268,7 @@ func TestQueuesForget(t *testing.T) {
 		t.Errorf("%d states of a FluxJob and %d of a Queue are remembered", jobs, limits)
 	}
 	s.unqueued("a").after(2 * remember)
-	if len(s.ways) > 0 || len(s.queues.jobs) > 0 {
+	if len(s.ways) > 0 || len(s.jobs) > 0 {
 		t.Errorf("a FluxJob that is gone is remembered: %v", s.ways)
 	}
 }
@@ -275,8 +292,8 @@ func TestQueuesAreRead(t *testing.T) {
 		!maps.Equal(f.asks, amounts{corev1.ResourceCPU: 1500}) || f.room == nil || f.room.attempt != 2 || !f.room.at.Equal(at.Time) || !f.room.end.Equal(end.Time) {
 		t.Errorf("the FluxJob is read as %+v with room %+v", f, f.room)
 	}
-	fj.Status = v1alpha1.FluxJobStatus{Phase: v1alpha1.Waiting}
-	if f = fluxJobFactOf(asUnstructured(t, fj)); f.room != nil || f.ran || f.holds() || f.admitted() {
+	fj.Status = v1alpha1.FluxJobStatus{Phase: v1alpha1.Waiting, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoRoom}}}
+	if f = fluxJobFactOf(asUnstructured(t, fj)); f.waits != v1alpha1.ReasonNoRoom || f.room != nil || f.ran || f.holds() || f.admitted() {
 		t.Errorf("a FluxJob that waits is read as %+v", f)
 	}
 	q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Limits: v1alpha1.QueueLimits{

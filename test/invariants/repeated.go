@@ -112,11 +112,20 @@ func (j *judge) judgeTelling(e eventFact) {
 
 // isNews reports whether the controller's report about a group became news again after
 // an earlier event. Events and pods come by different watches, and either may be late.
-// What the controller reports of a job in a queue is news once its Job was suspended again: another process may have told why.
+// What the controller reports of a job in a queue is news once its Job was suspended again: another process may have told why. What the
+// scheduler reports is news once the job has waited for another reason, of which there may be no event. All is news of another FluxJob.
 func (j *judge) isNews(e eventFact, before time.Time) bool {
 	uid := e.aboutUID
-	if q := j.jobs[uid]; q != nil {
+	switch q := j.jobs[uid]; {
+	case q != nil:
 		uid = q.workload
+	case e.kind == "FluxJob":
+		return true
+	}
+	for _, s := range j.ways[uid] {
+		if s.at.After(before.Add(-judgeAfter)) && (s.gone || e.controller == j.cfg.Scheduler && s.waits != e.reason) {
+			return true
+		}
 	}
 	if o := j.owners[uid]; o != nil && o.job != nil && o.job.queue != "" && o.job.stopped.After(before.Add(-judgeAfter)) {
 		return true
