@@ -75,8 +75,12 @@ func (f *fleet) set(p *partition, r *nodeRules) *hostSet {
 		if err != nil {
 			all = nil // an informer's store does not fail
 		}
-		if (len(f.sets)+1)*max(len(all), leastNodes) > maxVerdicts {
-			clear(f.sets)
+		// All at once would have to be made again in one pass.
+		for other := range f.sets {
+			if (len(f.sets)+1)*max(len(all), leastNodes) <= maxVerdicts {
+				break
+			}
+			delete(f.sets, other)
 		}
 		s = &hostSet{rules: r, queue: p.selector, verdicts: make(map[string]verdict, len(all))}
 		for _, node := range all {

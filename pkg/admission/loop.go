@@ -191,7 +191,10 @@ func (l *loop) tellFreed() {
 func (l *loop) pass(now time.Time) {
 	l.passedAt, l.asker.spent = now, 0
 	start := time.Now()
-	decisions := l.core.Pass(now, l.asker, func() bool { return l.asker.spent < maxMatching && l.ctx.Err() == nil })
+	decisions := l.core.Pass(now, l.asker, func() bool {
+		// What asks nothing of the engine takes time too.
+		return l.asker.spent < maxMatching && time.Since(start) < passEvery/2 && l.ctx.Err() == nil
+	})
 	l.teller.decided(decisions, now)
 	l.teller.metrics.pass(time.Since(start))
 	if len(decisions) > 0 {

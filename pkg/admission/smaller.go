@@ -42,10 +42,11 @@ func (s *smaller) forgetNodes() {
 }
 
 // compares reports whether refusals of a question can be compared: it books nothing or only now, wants no numbers, and nothing but its set
-// says which nodes it may use. With a topology, a larger job may fit where a smaller one does not.
+// says which nodes it may use. With a topology or limits for nodes, a larger job may fit where a smaller one does not.
 func (s *smaller) compares(r *question) bool {
+	rules := r.class.spec.Attributes.System.Fluence[r.class.label]
 	return r.Terse && (r.Op == match.Allocate || r.Op == match.WithoutAllocating) && r.present == r.set.now && len(r.Expected) == 0 &&
-		r.class.spec.Attributes.System.Fluence[r.class.label].Topology == nil
+		rules.Topology == nil && len(rules.Limits) == 0 && len(rules.MaxPerLevel) == 0
 }
 
 // answer returns the answer to a question that follows from the refusal of a smaller one. It returns false if none does.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
@@ -96,5 +97,37 @@ func TestAJobThatNeverFitsSaysSoAmongRefusals(t *testing.T) {
 	r.after(time.Minute)
 	if got := shown(); !slices.Equal(got, []string{v1alpha1.ReasonNeverFits, v1alpha1.ReasonNeverFits}) {
 		t.Errorf("after a node became smaller jobs large and never say %v", got)
+	}
+}
+
+// onePodANode lets a job have one pod on a node.
+func onePodANode(fj *v1alpha1.FluxJob) {
+	spec, err := jobspec.Parse([]byte(fj.Spec.Jobspec))
+	if err != nil {
+		panic(err)
+	}
+	label := spec.Resources[0].Label
+	spec.Attributes.System.Fluence = map[string]jobspec.SlotAttributes{label: {Limits: []jobspec.Limit{{Name: "pods-per-node", Level: "node", Most: 1}}}}
+	text, err := spec.EncodeYAML()
+	if err != nil {
+		panic(err)
+	}
+	fj.Spec.Jobspec = string(text)
+}
+
+// Two pods that may not be on one node do not fit where two others do.
+func TestTheRefusalOfAJobWithLimitsSaysNothingOfOthers(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	short := r.submit("short", "batch", 1, 4, "10h")
+	long := r.submit("long", "batch", 1, 4, "10h")
+	r.step()
+	r.release(short, long)
+	r.submit("head", "batch", 2, 4, "10h")
+	r.submit("apart", "batch", 2, 1, "1h", onePodANode)
+	together := r.submit("together", "batch", 2, 1, "1h")
+	r.step()
+	r.finish(short)
+	if r.job(together).Status.Allocation == nil {
+		t.Errorf("the job has no nodes although one is free for it: %q", r.message(together))
 	}
 }

@@ -345,7 +345,7 @@ func (w *writer) eventOfWait(key types.NamespacedName, uid types.UID, of workloa
 	switch because {
 	case v1alpha1.ReasonPromised:
 		w.event(key, uid, of, corev1.EventTypeNormal, because, "Promise", note)
-	case v1alpha1.ReasonNeverFits, v1alpha1.ReasonNoQueue, v1alpha1.ReasonNotAllowed, v1alpha1.ReasonUnplaceable:
+	case v1alpha1.ReasonNeverFits, v1alpha1.ReasonNoQueue, v1alpha1.ReasonNotAllowed, v1alpha1.ReasonUnplaceable, v1alpha1.ReasonInvalidJobspec:
 		w.event(key, uid, of, corev1.EventTypeWarning, because, "Wait", note)
 	}
 }

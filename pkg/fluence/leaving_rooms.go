@@ -66,19 +66,33 @@ func leftRooms(b *base, except types.NamespacedName, now time.Time) []leavingRoo
 	for _, r := range all {
 		gone[types.UID(r.slot.Key)] = true
 	}
+	makes := map[types.NamespacedName]bool{} // of each job once: a large one may have left a room a pod
 	return slices.DeleteFunc(all, func(r leavingRoom) bool {
-		job, ok := b.queues.owners.find(r.job.Namespace, r.of).(*batchv1.Job)
-		if !ok {
-			return true
+		another, known := makes[r.job]
+		if !known {
+			another = makesAnother(b, r, gone)
+			makes[r.job] = another
 		}
-		there := 0
-		for uid := range b.groups.Placed(r.job) {
-			if !gone[uid] {
-				there++
-			}
-		}
-		return admission.PodsOf(job, int(job.Status.Succeeded)) <= there
+		return !another
 	})
+}
+
+// makesAnother reports whether the job of a room may make another pod, beyond those on nodes that are not gone.
+func makesAnother(b *base, r leavingRoom, gone map[types.UID]bool) bool {
+	job, ok := b.queues.owners.find(r.job.Namespace, r.of).(*batchv1.Job)
+	if !ok {
+		return false
+	}
+	n := admission.PodsOf(job, int(job.Status.Succeeded))
+	if n == 0 {
+		return false
+	}
+	for uid := range b.groups.Placed(r.job) {
+		if !gone[uid] {
+			n--
+		}
+	}
+	return n > 0
 }
 
 // leftSlots is leftRooms for the slots.

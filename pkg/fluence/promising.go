@@ -303,6 +303,9 @@ func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
+	if len(plan.Room.Nodes) > 0 {
+		return // a job has this room already, and nothing is taken from others
+	}
 	a.queues.Overtaken(rank, nodesOf(slots), func(reader, node string) string {
 		return fmt.Sprintf("%s was placed on node %s before it", a.describeGroup(plan.Key, plan.Rank.Priority, reader), node)
 	})

@@ -225,8 +225,8 @@ func giveOtherRoom(b *base, job types.NamespacedName, nodes []string, why string
 // endRefusedRooms gives other room to jobs whose pods were refused theirs, and have not asked again for long. That is so if a plugin
 // refuses the pods before nodes are looked at: they ask again when what they lack is there.
 func endRefusedRooms(w *watcher, now time.Time) {
-	if w.whyNotReady() != "" {
-		return // they could not ask
+	if w.queues.room.isEmpty() || w.whyNotReady() != "" {
+		return // there are none, or they could not ask
 	}
 	for job, of := range w.queues.room.due(now) {
 		if t, ok := w.queues.Allocation(job); ok && t.Job == of.room && len(placedOfJob(w.base, job)) == 0 {
@@ -295,6 +295,13 @@ func (r *roomRefusals) due(now time.Time) map[types.NamespacedName]*roomRefusal 
 		}
 	}
 	return all
+}
+
+// isEmpty reports whether no job was refused its room.
+func (r *roomRefusals) isEmpty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.jobs) == 0
 }
 
 // drop forgets the refusals of a job whose pods have started.

@@ -69,7 +69,7 @@ func TestARunThatSawTooLittleHasNotPassed(t *testing.T) {
 		"no promise was judged":                {stats: good(func(s *invariants.Stats) { s.Promised = 7 }), saw: witness{events: 500, ran: 9, rounds: 3, promises: 2}, want: "7 times, and no promise was judged"},
 		"jobs of queues were judged":           {stats: good(func(s *invariants.Stats) { s.Admitted, s.QueueBinds = 1, 1 }), saw: witness{events: 500, ran: 9, rounds: 3, queues: true}},
 		"no job of a queue was judged":         {stats: good(func(s *invariants.Stats) { s.QueueBinds = 3 }), saw: witness{events: 500, ran: 9, rounds: 3, queues: true}, want: "0 jobs of queues were seen"},
-		"no pod of a queue was judged":         {stats: good(func(s *invariants.Stats) { s.Admitted, s.BindsExcused = 3, 0 }), saw: witness{events: 500, ran: 9, rounds: 3, queues: true}, want: "0 binds of their pods"},
+		"no pod of a queue was judged":         {stats: good(func(s *invariants.Stats) { s.Admitted, s.BindsExcused, s.BindsUnknown = 3, 0, 0 }), saw: witness{events: 500, ran: 9, rounds: 3, queues: true}, want: "0 binds of their pods"},
 		"no promise of few events":             {stats: good(), saw: witness{events: 199, ran: 9, rounds: 3, promises: 2}},
 		"overloads that refused something":     {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3, overloads: 4, refused: 1}},
 		"overloads that refused nothing":       {stats: good(), saw: witness{events: 500, ran: 9, rounds: 3, overloads: 4}, want: "no request was refused in 4 overloads"},

@@ -50,10 +50,10 @@ func (q *Queues) start(ctx context.Context) error {
 // Served reports whether queues and FluxJobs are watched: without that nobody lets a workload go again.
 func (q *Queues) Served() bool { return q != nil && q.served.Load() }
 
-// Admitted reports whether there is a FluxJob of a key that has nodes.
+// Admitted reports whether there is a FluxJob of a key that has nodes until a time: then that time ends its pods.
 func (q *Queues) Admitted(ctx context.Context, key types.NamespacedName) bool {
 	var fj v1alpha1.FluxJob
-	return q.Served() && q.reader.Get(ctx, key, &fj, client.UnsafeDisableDeepCopy) == nil && fj.Status.Allocation != nil
+	return q.Served() && q.reader.Get(ctx, key, &fj, client.UnsafeDisableDeepCopy) == nil && fj.Status.Allocation != nil && fj.Status.Allocation.End != nil
 }
 
 // Get returns a Queue, which the caller does not change. It returns nil if there is none.
