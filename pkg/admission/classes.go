@@ -86,11 +86,9 @@ func (c *classes) leave(k *class) {
 	}
 }
 
-// read reads what a job asks for. An error names the field and the value.
+// read reads what a job asks for. An error names the field and the value. If only the placement is wrong, the class says so and has the
+// rest: a job that runs keeps its room though its placement is not possible any more.
 func (c *classes) read(fj *v1alpha1.FluxJob, policy string, topology *jobspec.Topology, wrong error) (*class, error) {
-	if wrong != nil {
-		return nil, wrong
-	}
 	spec, err := jobspec.Parse([]byte(fj.Spec.Jobspec))
 	if err != nil {
 		return nil, fmt.Errorf("spec.jobspec: %w", err)
@@ -102,7 +100,7 @@ func (c *classes) read(fj *v1alpha1.FluxJob, policy string, topology *jobspec.To
 	if slot.Count != jobspec.Exactly(int64(fj.Spec.Pods)) {
 		return nil, fmt.Errorf("spec.jobspec: resources[0].count: must be %d, as spec.pods", fj.Spec.Pods)
 	}
-	k := &class{spec: spec, label: slot.Label, amounts: translate.Amounts{}, pods: int64(fj.Spec.Pods), policy: policy}
+	k := &class{spec: spec, label: slot.Label, amounts: translate.Amounts{}, pods: int64(fj.Spec.Pods), policy: policy, err: wrong}
 	for i := range slot.With {
 		r := &slot.With[i]
 		if len(r.With) > 0 || r.Count != jobspec.Exactly(r.Count.Min) {

@@ -239,7 +239,7 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 
 // restore gives a job the room that its FluxJob shows: of an earlier process, or of one that leads.
 func (s *jobs) restore(j *job, a *v1alpha1.JobAllocation) {
-	if j.class == nil || j.class.err != nil {
+	if j.class == nil || j.class.spec == nil {
 		return
 	}
 	id := j.jobID(a.Attempt)

@@ -108,6 +108,35 @@ func TestAJobIsReadAgainUntilThatSucceeds(t *testing.T) {
 	r.shows("a: Ready Admitted n1*1")
 }
 
+// The levels of a topology may change while a job runs. It keeps its room, also after a restart.
+func TestAJobThatRunsKeepsItsRoomThoughItsPlacementIsNotPossibleAnyMore(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.build()
+	r.putQueue(easy("batch"))
+	r.d.jobs.classes.rulesOf = func(string, map[string]string) (string, *jobspec.Topology, error) {
+		return "", nil, errors.New("annotation topology-required: \"rack\": no such level")
+	}
+	for _, fj := range r.api.objects { // they are read with these rules
+		r.must(r.d.jobs.Delete(fj))
+		r.must(r.d.jobs.Update(fj.DeepCopy()))
+	}
+	r.reload()
+	r.step()
+	r.shows("a: Running Admitted n[1-2]*1")
+	r.holds("a@n1,n2")
+	if got, ok := r.d.Allocation(a); !ok || got.Pods != 2 {
+		t.Errorf("Allocation() = %+v, %v; want that it may have 2 pods", got, ok)
+	}
+	b := r.submit("b", "batch", 1, 1, "1h")
+	r.step()
+	if r.job(b).Status.Allocation != nil {
+		t.Error("a job was admitted whose placement is not possible")
+	}
+}
+
 // unreadable is an API server that does not answer the first read.
 type unreadable struct {
 	*memory

@@ -19,17 +19,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/preemption"
 )
 
-// placementRules returns the match policy and the topology that annotations ask for, as admission.Groups.Rules has it. It takes no
+// placementRules returns the match policy and the topology that annotations ask for, as admission.Groups.Rules has it. With an error it
+// returns what is known of them, for a job that runs already. It takes no
 // lock of groups: the driver calls it with its own held, which the groups ask with theirs held.
 func (w *watcher) placementRules(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error) {
 	asked := group.TopologyAnnotationsOf(annotations)
-	if topology, err = asked.Parse(w.levels); err != nil {
-		return "", nil, err
-	}
+	topology, err = asked.Parse(w.levels)
 	named := annotations[group.MatchPolicyAnnotation]
 	if named != "" {
-		if err := group.ValidateMatchPolicy(named); err != nil {
-			return "", nil, err
+		if wrong := group.ValidateMatchPolicy(named); wrong != nil {
+			return "", topology, cmp.Or(err, wrong)
 		}
 	}
 	annotation, value := group.MatchPolicyAnnotation, named
@@ -40,10 +39,10 @@ func (w *watcher) placementRules(namespace string, annotations map[string]string
 	}
 	if match.IsExclusive(policy) && !match.IsExclusive(w.args.MatchPolicy) {
 		if why := w.whyNoWholeNodes(namespace); why != "" {
-			return "", nil, errors.New(group.DeniedMessage(annotation, value, why))
+			err = cmp.Or(err, errors.New(group.DeniedMessage(annotation, value, why)))
 		}
 	}
-	return policy, topology, nil
+	return policy, topology, err
 }
 
 // claimsBefore returns what groups have before a job of this rank.
