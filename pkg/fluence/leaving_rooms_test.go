@@ -27,7 +27,7 @@ func TestRoomThatAPodHasJustLeft(t *testing.T) {
 			refused := &gang.Refusal{Reason: reason.NoRoom}
 			plan := gang.Plan{Key: key}
 			plan.Required = []*corev1.Pod{other}
-			r.pl.groupPlacer.tellKept(plan, refused)
+			r.pl.tellKept(plan, refused)
 			return refused.Message
 		}
 		end, _ := r.pl.queues.End(a.key())

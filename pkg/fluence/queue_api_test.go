@@ -237,7 +237,7 @@ func (j *queuedJob) file(duration string) {
 func (r *rig) submitPod(name, duration string, edit ...func(*corev1.Pod)) *queuedJob {
 	r.Helper()
 	j := &queuedJob{rig: r, name: name, pods: 1, owner: group.Owner{Kind: "Pod", Name: name + "-0", UID: types.UID(name + "-0")}}
-	j.edit = append(edit, func(p *corev1.Pod) { p.OwnerReferences = nil })
+	j.edit = slices.Concat(edit, []func(*corev1.Pod){func(p *corev1.Pod) { p.OwnerReferences = nil }})
 	j.file(duration)
 	return j
 }

@@ -29,18 +29,18 @@ func (s *story) hold(job string, held bool) {
 	s.merge(fluxJobs+"/"+s.fluxJob(s.Context(), "job-"+job+"-").Name, fmt.Sprintf(`{"spec":{"held":%t}}`, held))
 }
 
-// promisedIn waits until the FluxJob of a Job is promised room after about some time from now, and returns when.
-func (s *story) promisedIn(job string, after time.Duration) time.Time {
+// promisedIn waits until the FluxJob of a Job is promised room after about some time from now.
+func (s *story) promisedIn(job string, after time.Duration) {
 	s.Helper()
-	j := s.untilFluxJob("job-"+job+"-", "is promised room in "+after.String(), func(j *v1alpha1.FluxJob) bool {
+	s.untilFluxJob("job-"+job+"-", "is promised room in "+after.String(), func(j *v1alpha1.FluxJob) bool {
 		return j.Status.Promise != nil && (time.Until(j.Status.Promise.At.Time)-after).Abs() < 3*time.Minute
 	})
-	return j.Status.Promise.At.Time
 }
 
-// deadline waits until a Job has a deadline.
-func (s *story) deadline(job string, seconds int64) {
+// deadline waits until the Job first has a deadline.
+func (s *story) deadline(seconds int64) {
 	s.Helper()
+	const job = "first"
 	s.eventually(fmt.Sprintf("the deadline of %s is %d s", job, seconds), func(ctx context.Context) (bool, string) {
 		j, err := s.Client().BatchV1().Jobs(s.ns).Get(ctx, job, metav1.GetOptions{})
 		if err != nil {
@@ -63,7 +63,7 @@ func TestTimeLimitsAreEditedWhileJobsRun(t *testing.T) {
 	brief := strings.Replace(queued("edited", "next", 3, "10m"), "annotations: {", "annotations: {"+kubelet.RunFor+": 1s, ", 1)
 	s.applyText(brief)
 	s.promisedIn("next", time.Hour)
-	s.deadline("first", 3600)
+	s.deadline(3600)
 
 	// One of three pods is deleted.
 	lost := s.pods("first-")[0]
@@ -77,21 +77,21 @@ func TestTimeLimitsAreEditedWhileJobsRun(t *testing.T) {
 	s.noneOnNodes("next-")
 
 	s.limit("first", "30m")
-	s.deadline("first", 1800)
+	s.deadline(1800)
 	s.promisedIn("next", 30*time.Minute)
 	s.limit("first", "50m")
 	s.untilFluxJob("job-first-", "may not take longer", func(j *v1alpha1.FluxJob) bool {
 		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionValid)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonWouldDelay && strings.Contains(c.Message, s.ns+"/next")
 	})
-	s.deadline("first", 1800)
+	s.deadline(1800)
 	s.promisedIn("next", 30*time.Minute)
 
 	// Nobody is promised anything while the next one is held.
 	s.hold("next", true)
 	s.waitsInQueue("next", v1alpha1.ReasonHeld)
 	s.limit("first", "2h")
-	s.deadline("first", 7200)
+	s.deadline(7200)
 	s.hold("next", false)
 	s.promisedIn("next", 2*time.Hour)
 

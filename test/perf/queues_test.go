@@ -64,8 +64,8 @@ func startQueues(b *testing.B, nodes int, spec string) *stack.Stack {
 }
 
 // suspended returns a Job of some pods of one CPU that is created suspended. It is in the queue if that is not empty.
-func suspended(name, queue string, size int) *batchv1.Job {
-	j := job(name, size)
+func suspended(name, queue string) *batchv1.Job {
+	j := job(name, gang)
 	j.Spec.Suspend = new(true)
 	j.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	if queue != "" {
@@ -132,7 +132,7 @@ func startOne(b *testing.B, s *stack.Stack, name, queue string) time.Duration {
 		})
 	})
 	g.Go(func() error {
-		if _, err := jobs.Create(gctx, suspended(name, queue, gang), metav1.CreateOptions{}); err != nil || queue != "" {
+		if _, err := jobs.Create(gctx, suspended(name, queue), metav1.CreateOptions{}); err != nil || queue != "" {
 			return err
 		}
 		// The Job's controller has seen it, as it has seen one of a queue.
@@ -281,7 +281,7 @@ func awaitFluxJob(b *testing.B, s *stack.Stack, name string) (found *v1alpha1.Fl
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), queuesPatience)
 	defer cancel()
-	if _, err := s.Client().BatchV1().Jobs(corev1.NamespaceDefault).Create(ctx, suspended(name, "batch", gang), metav1.CreateOptions{}); err != nil {
+	if _, err := s.Client().BatchV1().Jobs(corev1.NamespaceDefault).Create(ctx, suspended(name, "batch"), metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	err := cluster.Until(ctx, newFluxJobs(b, s, corev1.NamespaceDefault), "", func(_ watch.EventType, fj *v1alpha1.FluxJob) bool {
@@ -324,9 +324,9 @@ func submit(b *testing.B, s *stack.Stack, namespace string, like *v1alpha1.FluxJ
 		defer close(made)
 		for i := range *queuedJobs {
 			creators.Go(func() error {
-				j := suspended(fmt.Sprintf("job-%05d", i), "batch", gang)
+				j := suspended(fmt.Sprintf("job-%05d", i), "batch")
 				if like != nil {
-					j = suspended(j.Name, "", gang)
+					j = suspended(j.Name, "")
 					j.Spec.Template.Spec.SchedulerName = "nobody"
 				}
 				j, err := s.Client().BatchV1().Jobs(namespace).Create(cctx, j, metav1.CreateOptions{})
