@@ -84,25 +84,28 @@ type jobsOptions struct {
 	finished  bool
 	all       bool
 	noHeaders bool
+	// names are the jobs to list. There are none for all.
+	names []string
 }
 
 func (o *options) jobsCommand() *cobra.Command {
 	j := &jobsOptions{}
 	cmd := &cobra.Command{
-		Use:     "jobs",
+		Use:     "jobs [NAME...]",
 		Aliases: []string{"job"},
 		Short:   "List the jobs in queues: which wait, with the reason, which run, and when each starts",
 		Long: `List the jobs in queues: first those that wait, queue by queue in the order in which they
 start, then those that run, the first started first. With --all the jobs that have ended
-come after them, as long as their Jobs and pods exist.
+come after them, as long as their Jobs and pods exist. With names only these are listed, also those
+that have ended; a name is that of a Job, a pod or a FluxJob, as for hold.
 
 The column STARTS says when a job has started or, if it waits and is promised room, from
 when. Groups that wait in no queue are listed by kubectl fluence groups.`,
 		Example: `  kubectl fluence jobs
+  kubectl fluence jobs solver
   kubectl fluence jobs -A -q batch -o wide
   kubectl fluence jobs --all -o custom-columns=JOB:.workload,RESULT:.result`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: o.completeJobs,
 	}
 	j.format = addOutputFlag(cmd, formatWide, formatName, formatJSONPath, formatColumns)
 	f := cmd.Flags()
@@ -113,9 +116,12 @@ when. Groups that wait in no queue are listed by kubectl fluence groups.`,
 	if err := cmd.RegisterFlagCompletionFunc("queue", o.completeQueues); err != nil {
 		panic(err) // the flag was added right above
 	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := j.format.validate(); err != nil {
 			return err
+		}
+		if j.names = names; len(names) > 0 && j.all {
+			return fmt.Errorf("--all-namespaces: does not go with names, such as %q: name the namespace with --namespace", names[0])
 		}
 		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.jobs(ctx, j) })
 	}
@@ -189,8 +195,13 @@ func (r *reader) listJobs(ctx context.Context, j *jobsOptions) ([]jobSummary, er
 		return nil, fmt.Errorf("--queue: %q: there is no such Queue; kubectl fluence queues lists them", j.queue)
 	}
 	places := placesOf(jobs)
+	if len(j.names) > 0 {
+		if jobs, err = r.namedJobs(ctx, jobs, j.names); err != nil {
+			return nil, err
+		}
+	}
 	jobs = slices.DeleteFunc(jobs, func(fj *v1alpha1.FluxJob) bool {
-		return r.namespace != "" && fj.Namespace != r.namespace || j.queue != "" && fj.Spec.Queue != j.queue || fj.Status.Phase == v1alpha1.Finished && !j.finished
+		return r.namespace != "" && fj.Namespace != r.namespace || j.queue != "" && fj.Spec.Queue != j.queue || fj.Status.Phase == v1alpha1.Finished && !j.finished && len(j.names) == 0
 	})
 	slices.SortFunc(jobs, func(a, b *v1alpha1.FluxJob) int { return compareListed(a, b, places[a.UID], places[b.UID]) })
 	rows := make([]jobSummary, 0, len(jobs))
@@ -204,6 +215,21 @@ func (r *reader) listJobs(ctx context.Context, j *jobsOptions) ([]jobSummary, er
 		r.notes = append(r.notes, placeInQueue(r.namespace))
 	}
 	return rows, nil
+}
+
+// namedJobs returns those of some jobs that are named, each once.
+func (r *reader) namedJobs(ctx context.Context, jobs []*v1alpha1.FluxJob, names []string) (named []*v1alpha1.FluxJob, err error) {
+	here := slices.DeleteFunc(slices.Clone(jobs), func(fj *v1alpha1.FluxJob) bool { return fj.Namespace != r.namespace })
+	for _, name := range names {
+		fj, err := r.readJob(ctx, here, name, "get job %s")
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(named, fj) {
+			named = append(named, fj)
+		}
+	}
+	return named, nil
 }
 
 // placeInQueue is the note that places in queues count the jobs of one namespace alone.
