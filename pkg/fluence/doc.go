@@ -55,6 +55,7 @@
 //	expect.go              for which groups is room held for pods that do not exist yet?
 //	kubelet_rejections.go  which pods did a kubelet reject?
 //	reserver.go            when are nodes reserved, and which groups must leave them free?
+//	queues.go              which pods wait for their turn in a queue of jobs?
 //	leaving_rooms.go       which room is a job's still that one of its pods has left?
 //	takeover.go            how do pods get the room that their job has from its queue?
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
@@ -66,7 +67,6 @@
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
 //	queue_groups.go        what do the queues know of groups?
-//	queues.go              which pods wait for their turn in a queue of jobs?
 //	watch.go               what follows from a change in the cluster, or from time?
 //	promising.go           when is room promised, and when does that end?
 //	promise_movers.go      what has moved a promise to a later time?
