@@ -52,6 +52,7 @@ func TestQueueCommands(t *testing.T) {
 		"why of a pod that asks for more time":           {args: "why pod/single", objects: asksForMore()},
 		"when a job starts that is promised room":        {args: "when training", objects: all()},
 		"when a job behind a promise starts":             {args: "when sweep", objects: all()},
+		"when a group starts beside promises of queues":  {args: "when -f -", stdin: manifest("large", 4, "6"), objects: append(timed("16m"), justFluxJobs(batch())...)},
 		"when a job starts where queues are hidden":      {args: "when sweep", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
 		"when a job behind a promise starts as json":     {args: "when sweep -o json", objects: all()},
 		"when a job starts that is held":                 {args: "when kept", objects: all(), want: ExitNo},
@@ -129,5 +130,16 @@ func promisedAlone() []runtime.Object {
 	all := batch()
 	return slices.DeleteFunc(all, func(o runtime.Object) bool {
 		return !strings.Contains(fmt.Sprintf("%T", o), "Queue") && !strings.Contains(fmt.Sprintf("%v", o), "training")
+	})
+}
+
+// justFluxJobs returns those of some objects that are FluxJobs or Queues.
+func justFluxJobs(all []runtime.Object) []runtime.Object {
+	return slices.DeleteFunc(all, func(o runtime.Object) bool {
+		switch o.(type) {
+		case *v1alpha1.FluxJob, *v1alpha1.Queue:
+			return false
+		}
+		return true
 	})
 }

@@ -125,6 +125,21 @@ func (o *options) foresee(ctx context.Context, r *reader, fj *v1alpha1.FluxJob, 
 	return &starts[0], nil
 }
 
+// noteQueues adds a note if jobs in queues are promised room: what is simulated for groups in no queue does not know that. Without
+// the CRD, or the right to list FluxJobs, there is none.
+func (r *reader) noteQueues(ctx context.Context) {
+	jobs, _, err := r.readQueuedJobs(ctx)
+	var first *v1alpha1.JobPromise
+	for _, fj := range jobs {
+		if p := fj.Status.Promise; p != nil && (first == nil || p.At.Before(&first.At)) {
+			first = p
+		}
+	}
+	if err == nil && first != nil {
+		r.notes = append(r.notes, fmt.Sprintf("jobs in queues are promised room from %s on, which is not known here: a group that does not end by then may have to leave it to them", reason.Time(first.At.Time, r.now.Time)))
+	}
+}
+
 // whenPromised says in words from when a job is promised room.
 func (o *options) whenPromised(a *whenAnswer) string {
 	text := fmt.Sprintf("promised %s from %s (in %s)", reason.Plural(int(a.Promise.Nodes), "node"), reason.Time(a.From.Time, o.now()), o.until(a.From))

@@ -106,6 +106,7 @@ func (o *options) whenFiles(ctx context.Context, r *reader, files *resource.File
 		return nil, err
 	}
 	a.note(r)
+	r.noteQueues(ctx)
 	return answersOf(starts), r.noteDepth(a.configuration, starts)
 }
 
@@ -161,6 +162,7 @@ func (o *options) whenPods(ctx context.Context, r *reader, pods []*corev1.Pod, g
 		return nil, err
 	}
 	r.notePending(cluster, configuration.Scheduler(), groups...)
+	r.noteQueues(ctx)
 	starts, err := simulate.When(ctx, cluster, configuration, pods, o.now())
 	if err != nil {
 		return nil, err

@@ -238,6 +238,7 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 		except.Name = s.podGroup.Name
 	}
 	r.notePending(cluster, configuration.Scheduler(), except)
+	r.noteQueues(ctx)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	sim, err := simulate.New(ctx, cluster, configuration)
