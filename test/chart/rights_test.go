@@ -380,6 +380,9 @@ func (s *site) queues() {
 		})
 	}
 	fluxJobs("the queue is stopped", func(said string) bool { return strings.Contains(said, "waits  QueueStopped;") })
+	// It is suspended again, after a look at its FluxJob.
+	s.kubectl("patch", "job", "waits", "-n", "queued", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
+	s.kubectl("wait", "--for=jsonpath={.spec.suspend}=true", "--timeout=60s", "job/waits", "-n", "queued")
 	s.kubectl("patch", "job", "waits", "-n", "queued", "--type=merge", "-p", `{"spec": {"template": {"metadata": {"annotations": {"`+group.DurationAnnotation+`": "2h"}}}}}`)
 	fluxJobs("the Job asks for two hours", func(said string) bool { return strings.Contains(said, "waits 2h QueueStopped;") })
 	s.kubectl("label", "--overwrite", "job", "waits", "-n", "queued", group.QueueLabel+"=")
