@@ -13,7 +13,7 @@
 //	jobs.go        which jobs are there, and what do they have?
 //	fleet.go       which nodes may the jobs of a queue use now?
 //	queues.go      what does a Queue say, and can it start jobs?
-//	smaller.go     which refusals follow from those of smaller requests?
+//	smaller.go     which requests are refused without a question, because a smaller one was?
 //	asker.go       what is asked of the matcher for a job, and what follows from its answer?
 //	restore.go     can a promise be kept that was replaced?
 //	messages.go    what is a user told of a job that waits?
@@ -53,8 +53,8 @@ import (
 // Groups.Rules is called with the lock of the jobs held, and must not call the Driver. All other functions are called without a
 // lock, and may call the methods of the Driver.
 //
-// Of these, Refused calls Groups.Placed, GiveUpRestoring calls Groups.Changed, and Preempt asks the API server: who calls them holds
-// none of the locks that these take. All other methods may be called with any lock held but those that Groups.Rules takes.
+// Three methods must be called without the locks of groups: Refused calls Groups.Placed, GiveUpRestoring calls Groups.Changed, and
+// Preempt asks the API server. The other methods may be called with a lock held, unless Groups.Rules takes that lock.
 type Config struct {
 	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor), without a limit of requests a second: the Driver bounds its
 	// requests in flight.

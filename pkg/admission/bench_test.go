@@ -68,7 +68,7 @@ type crowd struct {
 	asked   *counted
 	rng     *rand.Rand
 	running []types.NamespacedName
-	// waiting is the number of jobs that wait, and admitted are those that were given room since it was last emptied.
+	// waiting is the number of jobs that wait. admitted are the jobs that were given room since admitted was last emptied.
 	waiting  int
 	admitted []types.NamespacedName
 }

@@ -257,8 +257,8 @@ func (r *room) mayShow(a *v1alpha1.JobAllocation) bool {
 	return n == len(shown)
 }
 
-// show records the seats that the FluxJob shows by now, as mayShow has them. On a refused node of which it shows fewer slots the job
-// loses those that no pod has taken. show returns these.
+// show records the seats that the FluxJob shows by now, as mayShow has them. If it shows fewer slots of a refused node than before,
+// the job loses the slots of that node that no pod has taken. show returns the lost slots.
 func (r *room) show(seats []v1alpha1.Seats) (lost match.SlotRef) {
 	shown, _ := (&v1alpha1.JobAllocation{Seats: seats}).Nodes() // mayShow has read it
 	fewer := map[string]int{}

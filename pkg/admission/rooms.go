@@ -18,7 +18,7 @@ import (
 // Room that no pod has taken is the smaller of two: what the allocation has on each node beyond the pods there, and how many
 // pods are still to come. Otherwise the room of a pod that has succeeded would be kept until the last one has.
 
-// An unsettled is what there is to bring up to date of the room of a job.
+// An unsettled says that the room of a job has to be brought up to date.
 type unsettled struct {
 	// times is how often something has happened to the room.
 	times int

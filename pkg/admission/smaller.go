@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Among many classes most refusals follow from those of a few small requests: when one node becomes free, nobody who needs two fits.
-// To ask the matcher for each class would take longer than a pass has.
+// If a small request does not fit, a larger one does not fit either. So the matcher is not asked for the larger one: with many classes
+// the questions would take longer than a pass has.
 
 // A smaller remembers which requests the matcher has refused for room in this pass, while no room has become free.
 type smaller struct {
@@ -69,7 +69,7 @@ func (o *refusedRequest) implies(r *question) bool {
 		(len(r.Ignore) == 0 || slices.Equal(o.ignore, r.Ignore)) && isWithin(o.class.amounts, r.class.amounts)
 }
 
-// isWithin reports whether no amount is greater than that of b.
+// isWithin reports whether b has at least as much of each kind as a.
 func isWithin(a, b translate.Amounts) bool {
 	for kind, n := range a {
 		if n > b[kind] {

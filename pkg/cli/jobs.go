@@ -217,7 +217,7 @@ func (r *reader) listJobs(ctx context.Context, j *jobsOptions) ([]jobSummary, er
 	return rows, nil
 }
 
-// namedJobs returns those of some jobs that are named, each once.
+// namedJobs returns the jobs that have these names. A job that is named twice is there once.
 func (r *reader) namedJobs(ctx context.Context, jobs []*v1alpha1.FluxJob, names []string) (named []*v1alpha1.FluxJob, err error) {
 	here := slices.DeleteFunc(slices.Clone(jobs), func(fj *v1alpha1.FluxJob) bool { return fj.Namespace != r.namespace })
 	for _, name := range names {

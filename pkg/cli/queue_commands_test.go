@@ -133,7 +133,7 @@ func promisedAlone() []runtime.Object {
 	})
 }
 
-// justFluxJobs returns those of some objects that are FluxJobs or Queues.
+// justFluxJobs returns the FluxJobs and Queues among some objects.
 func justFluxJobs(all []runtime.Object) []runtime.Object {
 	return slices.DeleteFunc(all, func(o runtime.Object) bool {
 		switch o.(type) {

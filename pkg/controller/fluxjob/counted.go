@@ -21,7 +21,7 @@ import (
 
 // A usage is what jobs have of a queue.
 type usage struct {
-	// running are all that have room, and ofNamespace those of one namespace.
+	// running is the number of jobs with room. ofNamespace is the number of these in one namespace.
 	running, ofNamespace int32
 	// requests is what they request together.
 	requests corev1.ResourceList

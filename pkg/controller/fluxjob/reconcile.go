@@ -294,8 +294,8 @@ func (r *reconciler) hasWorkload(ctx context.Context, o *observation) (bool, err
 	return o.workload != nil && obj.GetResourceVersion() == o.workload.object.GetResourceVersion(), nil
 }
 
-// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody. If a
-// finalizer keeps it, it has ended all the same.
+// reject deletes a FluxJob that somebody else than the controller has made: no workload would use its room. If a finalizer keeps the
+// object, the job has ended all the same.
 func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error {
 	var fj v1alpha1.FluxJob
 	if err := r.client.Get(ctx, key, &fj); err != nil {
