@@ -50,9 +50,10 @@ type rig struct {
 	now    time.Time
 	placed map[types.NamespacedName][]string
 	// told are the groups of which the plugin was told, and freed is how often it was told that room is free.
-	told   []types.NamespacedName
-	ends   []types.NamespacedName
-	claims Claims
+	told    []types.NamespacedName
+	telling sync.Mutex
+	ends    []types.NamespacedName
+	claims  Claims
 	// policy and topology are those that all jobs ask for.
 	policy    string
 	topology  *jobspec.Topology
@@ -110,9 +111,13 @@ func (r *rig) build() {
 			Placed:       func(key types.NamespacedName) []string { return r.placed[key] },
 			Names:        func(no match.Reason, reader types.NamespacedName) (string, string) { return "", r.name(no) },
 			FirstPromise: func(map[string]struct{}) (match.JobID, time.Time) { return 0, time.Time{} },
-			Changed:      func(keys ...types.NamespacedName) { r.told = append(r.told, keys...) },
-			RoomFreed:    func() { r.freed++ },
-			EndChanged:   func(key types.NamespacedName) { r.ends = append(r.ends, key) },
+			Changed: func(keys ...types.NamespacedName) {
+				r.telling.Lock()
+				defer r.telling.Unlock()
+				r.told = append(r.told, keys...)
+			},
+			RoomFreed:  func() { r.freed++ },
+			EndChanged: func(key types.NamespacedName) { r.ends = append(r.ends, key) },
 		},
 		Engine: r.engine, Epoch: func() match.Epoch { return r.epoch }, Recorder: r, Leading: func() bool { return true },
 		Timeout: time.Minute, MaxBypass: r.maxBypass, Now: func() time.Time { return r.now },
