@@ -23,6 +23,7 @@
 //	tell.go        when are they written?
 //	happened.go    what has happened since the loop last looked?
 //	place.go       does a job wait in its queue, run, or neither?
+//	allowance.go   for how long may the engine be used?
 //	loop.go        when do jobs ask?
 //	rooms.go       which room of a job is left for pods that are still to come?
 //	overdue.go     whose room is past its end, and ended by nobody else?

@@ -21,8 +21,8 @@ const (
 	passEvery = 100 * time.Millisecond
 	// stepEvery is the shortest time from the begin of one step to the next.
 	stepEvery = 10 * time.Millisecond
-	// maxMatching is how much of passEvery the engine may be used. The groups that are in no queue are placed in the rest.
-	maxMatching = 20 * time.Millisecond
+	// maxPass is for how long a pass may take, so that the loop hears of what happens meanwhile.
+	maxPass = 80 * time.Millisecond
 	// tick is how often the loop looks at what changes with the time.
 	tick = time.Second
 	// maxRestore is for how long groups in no queue let jobs ask first when a scheduler begins to lead.
@@ -63,6 +63,8 @@ type last struct {
 	// passedAt is when the last pass began, toldAt when it was last looked at what jobs are to say, and tickedAt when at what
 	// changes with the time.
 	passedAt, toldAt, tickedAt time.Time
+	// mayMatch is what the last pass has left of its time in the engine.
+	mayMatch allowance
 	// led says whether this scheduler led.
 	led bool
 }
@@ -189,12 +191,14 @@ func (l *loop) tellFreed() {
 
 // pass lets jobs ask, for as long as they may.
 func (l *loop) pass(now time.Time) {
+	l.mayMatch.grow(now.Sub(l.passedAt))
 	l.passedAt, l.asker.spent = now, 0
 	start := time.Now()
 	decisions := l.core.Pass(now, l.asker, func() bool {
 		// What asks nothing of the engine takes time too.
-		return l.asker.spent < maxMatching && time.Since(start) < passEvery/2 && l.ctx.Err() == nil
+		return l.asker.spent < time.Duration(l.mayMatch) && time.Since(start) < maxPass && l.ctx.Err() == nil
 	})
+	l.mayMatch.use(l.asker.spent)
 	l.teller.decided(decisions, now)
 	l.teller.metrics.pass(time.Since(start))
 	if len(decisions) > 0 {
