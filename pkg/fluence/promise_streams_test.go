@@ -124,8 +124,8 @@ func play(r *rig, s stream) (broken []string) {
 				continue
 			}
 			was, known := promises[j.name]
-			if later := p.at().Sub(was); known && later > 0 && later < time.Second {
-				continue // times are told in whole seconds
+			if later := p.at().Sub(was); known && later > 0 && later <= sameEnd {
+				continue // the pods that it waits for were bound a moment after they had found nodes
 			}
 			if known && p.at().After(was) && p.why != whyBefore && (s.orderly || p.why == "" || p.why == whyChanged) {
 				blame("Later: the time of %s moved from %s to %s, because %q", j.name, was.Sub(began), p.at().Sub(began), p.why)
