@@ -53,6 +53,8 @@ type step struct {
 	// workload, or the reverse. Then the one that is not written is read from the API server, and the step is dropped if it
 	// is another.
 	verify bool
+	// alone is true if the step depends on what other jobs have of the queue: no two such steps are decided and written at a time.
+	alone bool
 	// events are sent after the write. Without a write they are sent once.
 	events []note
 	// counts is the action to count.
@@ -199,7 +201,7 @@ func (o *observation) await() step {
 			if because, _ := o.whyNotCounted(); because != "" {
 				return step{what: "remove: it may not count in its queue", remove: true, verify: true, counts: actionDeleted}
 			}
-			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(v1alpha1.ReasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
+			return step{what: "adopt", alone: true, status: adopted(fj, o, o.seatsTaken()), events: normal(v1alpha1.ReasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
 		}
 		if fj.Status.Allocation == nil {
 			return o.suspendAgain()

@@ -28,7 +28,7 @@ func queuesOf(t *testing.T, objs ...client.Object) *Queues {
 		}
 	}
 	objs = append(objs, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Labels: map[string]string{"team": "a"}}})
-	q := &Queues{reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).Build(), scheduler: "fluence"}
+	q := &Queues{reader: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FluxJob{}).WithObjects(objs...).Build(), scheduler: "fluence"}
 	q.served.Store(true)
 	return q
 }

@@ -38,6 +38,10 @@ type reconciler struct {
 	clock  clock.PassiveClock
 	count  *prometheus.CounterVec
 
+	// turn has room for one: the worker that decides and writes a step of which no two may be taken at a time. It is no lock, because
+	// it is kept over requests: whoever waits for it has a deadline.
+	turn chan struct{}
+
 	mu sync.Mutex
 	// told has the text of the last event about each workload that was sent without a write, so that it is sent once.
 	told map[types.NamespacedName]string
@@ -225,6 +229,21 @@ func (r *reconciler) seatsOf(ctx context.Context, namespace string, job types.UI
 
 // carryOut carries out a step. done is false if the workload is not what it was decided for.
 func (r *reconciler) carryOut(ctx context.Context, o *observation, s step) (done bool, err error) {
+	if s.alone {
+		select {
+		case r.turn <- struct{}{}:
+			defer func() { <-r.turn }()
+		case <-ctx.Done():
+			return false, fmt.Errorf("wait for other workloads: %w", ctx.Err())
+		}
+		// What was written before this turn counts: the cache has it.
+		if o, err = r.observe(ctx, o.workload.object.GetNamespace(), o.owner); err != nil {
+			return false, err
+		}
+		if s = o.decide(); !s.alone {
+			return false, nil
+		}
+	}
 	if s.verify {
 		current := r.hasWorkload
 		if s.workload != nil {

@@ -57,7 +57,7 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 	r := &reconciler{
 		config: config, client: mgr.GetClient(), live: direct, queues: queues,
 		events: mgr.GetEventRecorder(FieldManager), clock: clock.RealClock{}, count: count,
-		told: map[types.NamespacedName]string{},
+		turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
 	}
 	ready := make(chan struct{})
 	err = mgr.Add(everywhere{manager.RunnableFunc(func(ctx context.Context) error {

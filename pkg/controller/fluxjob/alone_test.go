@@ -1,0 +1,111 @@
+package fluxjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+)
+
+// newReconciler returns a reconciler over a client that has some objects and what was written, as the client of a manager. on has what
+// the client does instead.
+func newReconciler(t *testing.T, on interceptor.Funcs, objs ...client.Object) (*reconciler, *events.FakeRecorder) {
+	t.Helper()
+	queues := queuesOf(t, objs...)
+	c := interceptor.NewClient(queues.reader.(client.WithWatch), on)
+	count, err := newCounter(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := events.NewFakeRecorder(100)
+	return &reconciler{
+		config: DefaultConfig(), client: c, live: c, queues: queues, events: recorder, clock: testingclock.NewFakePassiveClock(newWorld(t).now), count: count,
+		turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
+	}, recorder
+}
+
+// running returns a Job that runs with a pod on a node, and the pod.
+func running(t *testing.T, name string) (*batchv1.Job, *corev1.Pod) {
+	job := newWorld(t, direct, func(j *batchv1.Job) { j.Name, j.UID, j.Status.Active = name, types.UID(name), 1 }).job
+	return job, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{Kind: jobKind, Name: name, UID: job.UID, Controller: new(true)}}},
+		Spec:       corev1.PodSpec{NodeName: "n1"},
+	}
+}
+
+// Several Jobs that run are labelled for a queue at once. None of the workers counts without those of the others.
+func TestJobsThatRunDoNotFillAQueueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, most = 8, 3
+		objs := []client.Object{open("batch", func(q *v1alpha1.Queue) { q.Spec.Limits.Running = new(int32(most)) })}
+		for i := range jobs {
+			job, pod := running(t, fmt.Sprintf("job-%d", i))
+			objs = append(objs, job, pod)
+		}
+		var writing atomic.Int32
+		open := make(chan struct{})
+		r, _ := newReconciler(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, of string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			writing.Add(1)
+			<-open
+			return c.SubResource(of).Patch(ctx, obj, patch, opts...)
+		}}, objs...)
+		var workers sync.WaitGroup
+		for i := range jobs {
+			workers.Go(func() {
+				name := fmt.Sprintf("job-%d", i)
+				for again := true; again; {
+					result, err := r.Reconcile(t.Context(), keyOf("ns", jobKind, name, types.UID(name)))
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					again = result.RequeueAfter > 0
+				}
+			})
+		}
+		synctest.Wait()
+		if n := writing.Load(); n != 1 {
+			t.Errorf("%d workers write that their Job counts, want one at a time", n)
+		}
+		close(open)
+		workers.Wait()
+		var all v1alpha1.FluxJobList
+		if err := r.client.List(t.Context(), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, fj := range all.Items {
+			if fj.Status.Phase != v1alpha1.Running {
+				t.Errorf("%s is %q, want Running", fj.Name, fj.Status.Phase)
+			}
+		}
+		if len(all.Items) != most {
+			t.Errorf("%d Jobs count, want the limit of the queue, %d", len(all.Items), most)
+		}
+	})
+}
+
+// A worker waits for its turn no longer than it may work on a workload.
+func TestATurnThatDoesNotComeEnds(t *testing.T) {
+	job, pod := running(t, "solver")
+	r, _ := newReconciler(t, interceptor.Funcs{}, open("batch"), job, pod)
+	r.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Reconcile(ctx, keyOf("ns", jobKind, "solver", "solver")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of its context", err)
+	}
+}
