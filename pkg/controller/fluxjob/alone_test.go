@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,14 +13,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // newReconciler returns a reconciler over a client that has some objects and what was written, as the client of a manager. on has what
@@ -107,5 +111,28 @@ func TestATurnThatDoesNotComeEnds(t *testing.T) {
 	cancel()
 	if _, err := r.Reconcile(ctx, keyOf("ns", jobKind, "solver", "solver")); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of its context", err)
+	}
+}
+
+// A Job that waits without a FluxJob, because the API server refuses that, says why.
+func TestAFluxJobThatIsRefusedIsTold(t *testing.T) {
+	quota := apierrors.NewForbidden(v1alpha1.FluxJobs.GroupResource(), "solver", errors.New("exceeded quota: few"))
+	job := newWorld(t).job
+	r, recorder := newReconciler(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return quota
+	}}, open("batch"), job)
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request(keyOf("ns", jobKind, job.Name, job.UID))); !errors.Is(err, quota) {
+			t.Errorf("error %v, want that of the API server, so that it is tried again", err)
+		}
+	}
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want one", len(recorder.Events))
+	}
+	if e := <-recorder.Events; !strings.Contains(e, "Warning WriteRefused no FluxJob can be made, which is tried again: ") || !strings.Contains(e, "exceeded quota: few") {
+		t.Errorf("event %q, want the text of the API server", e)
+	}
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(job), job); err != nil || job.Annotations[group.QueuedAnnotation] == "" {
+		t.Errorf("%v, annotations %v, want the Job as it was", err, job.Annotations)
 	}
 }

@@ -22,10 +22,12 @@ import (
 //	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods.
 //	                                                None if the queue does not take the Job, or would be over a limit with it
 //	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
-//	no FluxJob, S with A                            FluxJob: made
+//	no FluxJob, S with A                            FluxJob: made. None as long as the Job wants no pods
+//	no FluxJob, S with A, it cannot wait in queues  Job or pod: not S, not A. None if it is others' as well
 //	Waiting, S without A (a user, who released it)  Job: A
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
+//	waiting, it cannot wait in queues               FluxJob: deleted
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
 //	Waiting, an allocation                          status: no allocation (the scheduler cannot remove one that was written here)
 //	Ready, S                                        Job or pod: deadline, not S, not A
@@ -126,9 +128,9 @@ func (o *observation) enter() step {
 		return step{}
 	case queue == "":
 		return o.letGo()
-	case w.foreign != "" && w.labelled:
-		return step{events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s", queue, w.foreign)}
-	case w.foreign != "", w.asked.pods == 0, w.onNode:
+	case w.foreign != "":
+		return o.turnAway(queue)
+	case w.asked.pods == 0, w.onNode:
 		return step{}
 	case w.isJob() && w.suspended && w.queued == "":
 		return step{} // somebody else has suspended it, and resumes it
@@ -178,6 +180,22 @@ func (o *observation) letGo() step {
 		return step{what: "restore its own deadline: it is in no queue", workload: p}
 	}
 	return step{what: "let go: it is in no queue", workload: p, events: normal(eventLeftQueue, "the %s is in no queue any more, and starts as others do", o.workload.owner.Kind)}
+}
+
+// turnAway decides for a workload without a FluxJob that cannot wait in its queue. What Fluence holds it lets go, as the webhook lets
+// such a workload pass when it is made. What is others' as well waits for them: they resume it, or leave it to Fluence again.
+func (o *observation) turnAway(queue string) step {
+	w := o.workload
+	if !w.suspended || !w.isOthers() {
+		if s := o.letGo(); s.workload != nil {
+			s.events = warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s. The %s is let go, and waits for no turn", queue, w.foreign, w.owner.Kind)
+			return s
+		}
+	}
+	if !w.labelled {
+		return step{}
+	}
+	return step{events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s", queue, w.foreign)}
 }
 
 // await decides for a workload that waits, or has an allocation and was not let go.

@@ -228,7 +228,7 @@ func jobChanged(e event.UpdateEvent) bool {
 	was, ok := e.ObjectOld.(*batchv1.Job)
 	is, ok2 := e.ObjectNew.(*batchv1.Job)
 	return !ok || !ok2 || was.UID != is.UID || was.Generation != is.Generation ||
-		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() ||
+		was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() || group.WhyOthers(was) != group.WhyOthers(is) ||
 		!maps.Equal(was.Labels, is.Labels) || !maps.Equal(group.ProjectAnnotations(was.Annotations), group.ProjectAnnotations(is.Annotations)) ||
 		was.Status.Succeeded != is.Status.Succeeded || (was.Status.Active > 0) != (is.Status.Active > 0) ||
 		!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions)

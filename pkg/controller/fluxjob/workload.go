@@ -2,6 +2,7 @@ package fluxjob
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,10 +137,13 @@ func ofPod(pod *corev1.Pod) *workload {
 	return w
 }
 
-// isOthers reports whether another controller decides when a Job runs.
+// isOthers reports whether somebody else decides when a workload starts: another controller of a Job, or whoever removes another
+// gate of a pod.
 func (w *workload) isOthers() bool {
-	job, is := w.object.(*batchv1.Job)
-	return is && group.WhyOthers(job) != ""
+	if job, is := w.object.(*batchv1.Job); is {
+		return group.WhyOthers(job) != ""
+	}
+	return slices.ContainsFunc(w.asked.template.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name != v1alpha1.QueueGate })
 }
 
 // hasGate reports whether the gate of queues is among some gates.
