@@ -28,6 +28,7 @@ import (
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
 //	waiting, it cannot wait in queues               FluxJob: deleted
+//	waiting, no allocation, WriteRefused            status: not WriteRefused (nothing is to be written any more)
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
 //	Waiting, an allocation                          status: no allocation (the scheduler cannot remove one that was written here)
 //	Ready, S                                        Job or pod: deadline, not S, not A
@@ -286,6 +287,9 @@ func (o *observation) awaitInQueue() step {
 		}
 	}
 	if fj.Status.Allocation == nil {
+		if next := fj.DeepCopy(); clearRefusal(next) {
+			return step{what: "say that no write is refused any more", status: next}
+		}
 		return step{}
 	}
 	if p := w.release(w.releaseDeadline(fj, o.queue)); p != nil {

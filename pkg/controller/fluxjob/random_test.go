@@ -30,6 +30,11 @@ var actions = map[string]func(w *world, r *rand.Rand){
 	"user deletes FluxJob":  func(w *world, _ *rand.Rand) { w.fluxJob = nil },
 	"user edits duration":   func(w *world, r *rand.Rand) { w.duration([]string{"1m", "1h", "inf", "", "x"}[r.IntN(5)]) },
 	"user widens":           func(w *world, r *rand.Rand) { w.job.Spec.Parallelism = new(r.Int32N(4)) },
+	"user gates pods":       func(w *world, _ *rand.Rand) { w.editTemplate(gated) },
+	"user ungates pods":     func(w *world, _ *rand.Rand) { w.editTemplate(ungated) },
+	"Kueue takes":           func(w *world, _ *rand.Rand) { w.job.Labels[group.KueueLabel] = "q" },
+	"Kueue leaves":          func(w *world, _ *rand.Rand) { delete(w.job.Labels, group.KueueLabel) },
+	"a write is refused":    func(w *world, _ *rand.Rand) { w.refuse() },
 	"scheduler admits":      func(w *world, _ *rand.Rand) { w.admitIfMay() },
 	"scheduler admits more": func(w *world, _ *rand.Rand) { w.admitIfMay() },
 	"scheduler requeues":    func(w *world, _ *rand.Rand) { w.lose(v1alpha1.ReasonRequeued) },
@@ -45,7 +50,25 @@ func (w *world) hold(is bool) {
 	}
 }
 
-func (w *world) label(queue string) { w.job.Labels = map[string]string{group.QueueLabel: queue} }
+func (w *world) label(queue string) { w.job.Labels[group.QueueLabel] = queue }
+
+// editTemplate edits the pod template of a Job, which the API server refuses for one that is not suspended.
+func (w *world) editTemplate(edit func(*batchv1.Job)) {
+	if *w.job.Spec.Suspend {
+		edit(w.job)
+	}
+}
+
+// refuse does what the controller does if the API server refuses the next change of the workload.
+func (w *world) refuse() {
+	o := w.observe()
+	if s := o.decide(); s.workload == nil {
+		return
+	}
+	if fj := refusedOf(o, "no"); fj != nil {
+		w.fluxJob.Status = fj.Status
+	}
+}
 
 func (w *world) duration(text string) {
 	if w.fluxJob != nil {
@@ -79,7 +102,7 @@ func (w *world) handOver() {
 	}
 	annotations := map[string]any{group.SuspendedForAnnotation: nil}
 	p := patch{"metadata": map[string]any{"annotations": annotations}}
-	if *w.job.Spec.Suspend && w.observe().workload.queue != "" {
+	if o := w.observe().workload; *w.job.Spec.Suspend && o.queue != "" && o.foreign == "" {
 		annotations[group.QueuedAnnotation] = group.Queued{Since: w.now}.String()
 	} else {
 		p["spec"] = map[string]any{"suspend": false}
@@ -138,6 +161,14 @@ func (w *world) problem() string {
 	case running && (suspended || fj.Status.Allocation == nil):
 		return "it runs, and is suspended or has no allocation"
 	case running:
+		return ""
+	case w.condition(v1alpha1.ConditionReleased) == "False/WriteRefused":
+		return "it says that a write is refused, and none is to be made"
+	case o.workload.foreign != "" && fj != nil:
+		return "it cannot wait in a queue, and has a FluxJob"
+	case o.workload.foreign != "" && !o.workload.isOthers() && w.job.Annotations[group.QueuedAnnotation] != "":
+		return "it cannot wait in a queue, and is suspended by it"
+	case o.workload.foreign != "":
 		return ""
 	case fj != nil && fj.Status.Allocation != nil:
 		return "it has an allocation, and was not let go"

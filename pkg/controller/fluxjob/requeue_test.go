@@ -93,6 +93,38 @@ func TestAUserSuspendsARunningJob(t *testing.T) {
 	})
 }
 
+// A refusal is shown for as long as what was refused is to be written.
+func TestARefusalIsShownForAsLongAsItIsOne(t *testing.T) {
+	cases := map[string]struct {
+		// refused is what leads to the write that is refused, and then what happens after it.
+		refused, then func(*world)
+		want          string // the condition Released at the end
+	}{
+		"it is let go after all":           {(*world).admit, func(*world) {}, "True/Released"},
+		"it is suspended after all":        {func(w *world) { w.suspend(false) }, func(*world) {}, "none"},
+		"it has lost its room":             {(*world).admit, func(w *world) { w.takeBack(v1alpha1.ReasonRequeued) }, "none"},
+		"its user has suspended it again":  {func(w *world) { w.suspend(false) }, func(w *world) { w.suspend(true) }, "none"},
+		"it is to be deleted":              {(*world).admit, func(w *world) { w.job.DeletionTimestamp = new(metav1.NewTime(w.now)) }, "none"},
+		"it is let go, and loses its room": {(*world).admit, func(w *world) { w.settle(); w.takeBack(v1alpha1.ReasonRequeued) }, "True/Released"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.settle()
+			tc.refused(w)
+			w.refuse()
+			if got := w.condition(v1alpha1.ConditionReleased); got != "False/WriteRefused" {
+				t.Errorf("Released is %s, want that it was refused: %s", got, w)
+			}
+			tc.then(w)
+			w.settle()
+			if got := w.condition(v1alpha1.ConditionReleased); got != tc.want {
+				t.Errorf("Released is %s, want %s: %s", got, tc.want, w)
+			}
+		})
+	}
+}
+
 // What the scheduler takes back is suspended, so that its deadline does not run, whoever of both comes first.
 func TestAJobThatLosesItsRoomWaitsSuspended(t *testing.T) {
 	evicted := patch{"metadata": map[string]any{"annotations": map[string]any{group.SuspendedForAnnotation: group.SuspensionFor("u-1", "job-uid")}}, "spec": map[string]any{"suspend": true}}

@@ -61,6 +61,12 @@ func refusedOf(o *observation, text string) *v1alpha1.FluxJob {
 	return fj
 }
 
+// clearRefusal removes what refusedOf has said. It returns false if that is not there.
+func clearRefusal(fj *v1alpha1.FluxJob) bool {
+	c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased)
+	return c != nil && c.Reason == v1alpha1.ReasonWriteRefused && meta.RemoveStatusCondition(&fj.Status.Conditions, v1alpha1.ConditionReleased)
+}
+
 // releasedText says what was let go.
 func releasedText(o *observation) string {
 	return fmt.Sprintf("the %s was let go with room for %s", o.workload.owner.Kind, reason.Plural(int(o.fluxJob.Spec.Pods), "pod"))
@@ -90,6 +96,7 @@ func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob 
 	if s.CreationTime == nil && o.workload != nil {
 		s.CreationTime = &metav1.MicroTime{Time: o.workload.waits(o.now)}
 	}
+	clearRefusal(fj)
 	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue, Reason: string(e.result), Message: clip(e.text)})
 	return fj
 }
