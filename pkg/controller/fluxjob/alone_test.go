@@ -102,6 +102,38 @@ func TestJobsThatRunDoNotFillAQueueAtOnce(t *testing.T) {
 	})
 }
 
+// What has become of a Job while a worker waited for its turn counts.
+func TestAJobThatEndsBeforeItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job, pod := running(t, "solver")
+		r, _ := newReconciler(t, interceptor.Funcs{}, open("batch"), job, pod)
+		r.turn <- struct{}{}
+		var worker sync.WaitGroup
+		reconcile := func() {
+			if _, err := r.Reconcile(t.Context(), keyOf("ns", jobKind, "solver", "solver")); err != nil {
+				t.Error(err)
+			}
+		}
+		worker.Go(reconcile)
+		synctest.Wait()
+		ended := job.DeepCopy()
+		ended.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		if err := r.client.Status().Patch(t.Context(), ended, client.MergeFrom(job)); err != nil {
+			t.Fatal(err)
+		}
+		<-r.turn
+		worker.Wait()
+		reconcile()
+		var all v1alpha1.FluxJobList
+		if err := r.client.List(t.Context(), &all); err != nil || len(all.Items) != 1 {
+			t.Fatalf("%v, %d FluxJobs, want one", err, len(all.Items))
+		}
+		if s := all.Items[0].Status; s.Phase != v1alpha1.Finished || s.Allocation != nil {
+			t.Errorf("status %+v, want it finished, and that it never had room", s)
+		}
+	})
+}
+
 // A worker waits for its turn no longer than it may work on a workload.
 func TestATurnThatDoesNotComeEnds(t *testing.T) {
 	job, pod := running(t, "solver")
