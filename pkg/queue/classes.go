@@ -69,9 +69,6 @@ func (a *job) length() int64 {
 	return int64(a.Duration)
 }
 
-// hasPlace reports whether the job counts in positions.
-func (a *job) hasPlace() bool { return a.lane != nil && a.lane.class.verdict != Never }
-
 // A promise is what a job of the core is promised. Such a job asks from a lane of its own: a refusal of its class says
 // nothing of its promise.
 type promise struct {
@@ -139,9 +136,6 @@ func (k *class) refuses(j *job) bool { return k.fixed() || j.length() >= k.close
 
 // reset forgets all refusals.
 func (k *class) reset() {
-	if k.verdict == Never {
-		k.queue.order.stale = true
-	}
 	k.verdict, k.closed, k.by, k.probed, k.again, k.retryAt = Granted, unlimited, nil, false, false, time.Time{}
 }
 

@@ -21,7 +21,7 @@
 //	matcher.go   What is a matcher asked, and what may it answer?
 //	result.go    What does a pass decide, and why does a job wait?
 //	classes.go   Which jobs get the same answers, and what keeps them from asking?
-//	tree.go      Which job is the first, and in which place is one?
+//	tree.go      Which job is the first, and which is the oldest?
 //	limits.go    Which limit would a job exceed?
 //	ready.go     Which job asks next?
 //	lanes.go     From where does a job ask?

@@ -217,9 +217,6 @@ func (p *pass) outOfReach(j *job, v Verdict) {
 	}
 	k.reset()
 	k.verdict, k.round = v, p.round
-	if v == Never {
-		q.order.stale = true
-	}
 	if q.first != nil && q.first.lane.class == k {
 		p.noLongerFirst(q)
 	}

@@ -64,14 +64,8 @@ const (
 // A State says where a waiting job stands, and why it waits.
 type State struct {
 	Reason Reason
-	// Position is the job's place in its queue, from 1 on. Of is the number of jobs with a place. A job that
-	// is held, unplaceable or never fits has no place: its Position is 0.
-	Position, Of int
 	// Promise is what the job is promised. It is zero if it has no promise.
 	Promise Promise
-	// First is the first job of the queue that was refused for room. FirstPromise is what it is promised; it is zero if it has no promise.
-	First        types.NamespacedName
-	FirstPromise Promise
 	// Limit is the limit that the job would exceed now. It is zero if there is none.
 	Limit LimitState
 	// Message is the matcher's last answer to a job of this class.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,15 +13,8 @@ func (c *Core) State(key types.NamespacedName) (State, bool) {
 	if j == nil || j.running {
 		return State{}, false
 	}
-	q := j.queue
-	var s State
-	if j.hasPlace() {
-		s.Position, s.Of = q.order.position(j)
-	}
-	if f := q.leading(); f != nil {
-		s.First, s.FirstPromise = f.Key, promiseOf(f)
-	}
-	if s.Promise = promiseOf(j); j.lane != nil {
+	s := State{Promise: promiseOf(j)}
+	if j.lane != nil {
 		s.Message = j.lane.class.message
 	}
 	s.Reason, s.Limit = c.reason(j)
@@ -89,25 +81,4 @@ func (c *Core) Summary(name string) (Summary, bool) {
 		s.First, s.Promise = f.Key, promiseOf(f)
 	}
 	return s, true
-}
-
-// Overdue returns the jobs that have been refused for too long, in their order: others leave nodes that these could use.
-func (c *Core) Overdue() []types.NamespacedName {
-	var jobs []*job
-	for _, q := range c.queues {
-		if c.isOverdue(q) {
-			jobs = append(jobs, q.first)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b *job) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
-	keys := make([]types.NamespacedName, len(jobs))
-	for i, j := range jobs {
-		keys[i] = j.Key
-	}
-	return keys
 }

@@ -4,7 +4,7 @@ import "math"
 
 // Kinds of tree.
 const (
-	// byQueue is the tree of all jobs of a queue. It counts places, and knows the earliest creation.
+	// byQueue is the tree of all jobs of a queue. It knows the earliest creation.
 	byQueue = iota
 	// byLane is the tree of the jobs of a lane. It knows the least duration.
 	byLane
@@ -15,17 +15,14 @@ type tree struct {
 	kind int
 	root *job
 	size int
-	// stale is set if jobs have got or lost their places since these were counted.
-	stale bool
 }
 
 // links are the place of a job in a tree.
 type links struct {
 	left, right *job
 	weight      uint32
-	// places is how many jobs have a place, of this one and those below it, and least is their least value.
-	places int32
-	least  int64
+	// least is the least value of this job and those below it.
+	least int64
 }
 
 // value is what the tree knows the least of.
@@ -34,13 +31,6 @@ func (t *tree) value(j *job) int64 {
 		return j.Created.UnixMicro()
 	}
 	return j.length()
-}
-
-func (t *tree) places(j *job) int32 {
-	if j == nil {
-		return 0
-	}
-	return j.at[t.kind].places
 }
 
 func (t *tree) least(j *job) int64 {
@@ -53,10 +43,6 @@ func (t *tree) least(j *job) int64 {
 // update brings up to date what a node knows of those below it.
 func (t *tree) update(j *job) {
 	n := &j.at[t.kind]
-	n.places = t.places(n.left) + t.places(n.right)
-	if j.hasPlace() {
-		n.places++
-	}
 	n.least = min(t.value(j), t.least(n.left), t.least(n.right))
 }
 
@@ -159,37 +145,4 @@ func (t *tree) firstBelow(limit int64) *job {
 		}
 	}
 	return nil
-}
-
-// position returns the place of a job that has one, from 1 on, and how many have one.
-func (t *tree) position(j *job) (place, of int) {
-	if t.stale {
-		t.recount(t.root)
-		t.stale = false
-	}
-	for top := t.root; top != nil; {
-		n := &top.at[t.kind]
-		if j.before(top) {
-			top = n.left
-			continue
-		}
-		place += int(t.places(n.left))
-		if top.hasPlace() {
-			place++
-		}
-		if top == j {
-			break
-		}
-		top = n.right
-	}
-	return place, int(t.places(t.root))
-}
-
-func (t *tree) recount(top *job) {
-	if top != nil {
-		n := &top.at[t.kind]
-		t.recount(n.left)
-		t.recount(n.right)
-		t.update(top)
-	}
 }

@@ -279,7 +279,7 @@ func (w *world) checkIdle() {
 		if !ok || s.Reason != queue.NoRoom && s.Reason != queue.NotItsTurn && s.Reason != queue.HasPromise {
 			continue
 		}
-		if q := w.queues[j.Queue]; q.Policy == queue.FCFS && s.First != key {
+		if sum, _ := w.core.Summary(j.Queue); w.queues[j.Queue].Policy == queue.FCFS && sum.First != key {
 			continue
 		}
 		a := queue.Ask{Job: &j}
