@@ -2,12 +2,15 @@ package fluence
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
 )
 
 // A job gets other room only if refusals last. If a node is to blame, that is soon.
@@ -82,6 +85,40 @@ func TestJobsLeaveWhatGroupsBeforeThemHave(t *testing.T) {
 		}
 		if of, _ := r.pl.promises.firstOn(map[string]struct{}{"nowhere": {}}); of != 0 {
 			t.Errorf("the first promise on another node is %d, want none", of)
+		}
+	})
+}
+
+// Pods that take over the room of their job take nothing from the jobs after it: what these are promised does not move later.
+func TestATakeoverMovesNoPromise(t *testing.T) {
+	engine := realEngine(t)
+	inRigOf(t, engine, func(r *rig) { r.serveQueues() }, func(r *rig) {
+		r.node("n0", 8)
+		r.node("n1", 8)
+		r.pass(settleTime)
+		r.schedule()
+		r.pass(6 * time.Second)
+		a := r.submit("a", 1, "10m", func(p *corev1.Pod) { p.Spec.Priority = new(int32(5)) })
+		big := r.submit("big", 2, "1h")
+		promised := big.says()
+		if !strings.HasPrefix(promised, "Promised: promised 2 nodes from ") {
+			t.Fatalf("the job says %q, want it promised both nodes", promised)
+		}
+		// The matcher would promise it a later time. That counts only for a job that has lost what it was promised.
+		r.matcherFake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+			found, err := engine.Match(r.ctx, q)
+			if q.Op == match.AllocateOrElseReserve && err == nil && found.Reserved {
+				found.Start, found.End = found.Start.Add(time.Hour), found.End.Add(time.Hour)
+			}
+			return found, err
+		})
+		a.release()
+		r.pass(10 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0"}) {
+			t.Fatalf("the pod is on %v, want the node of the allocation", got)
+		}
+		if got := big.says(); got != promised {
+			t.Errorf("the other job says %q, want %q", got, promised)
 		}
 	})
 }
