@@ -1,0 +1,37 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+)
+
+// A pass ends in time also if it asks little of the engine. It goes on with the next job.
+func TestAPassEndsInTime(t *testing.T) {
+	const jobs, most = 12, 5
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, jobs, easy("batch"))
+		defer r.d.Stop() // its work queues have goroutines in the bubble
+		asked := 0
+		r.d.cfg.Groups.Claims = func(gang.Rank) Claims {
+			asked++
+			time.Sleep(maxPass / most) // the clock of the bubble
+			return Claims{}
+		}
+		for i := range jobs {
+			r.submit(fmt.Sprintf("j%d", i), "batch", 1, 4, "1h")
+		}
+		var passes []int
+		for range 4 {
+			r.now, asked = r.now.Add(passEvery), 0
+			r.d.loop.step(r.now)
+			passes = append(passes, asked)
+		}
+		if got, want := fmt.Sprint(passes), fmt.Sprint([]int{most, most, jobs - 2*most, 0}); got != want {
+			t.Errorf("so many jobs have asked in each pass: %s, want %s", got, want)
+		}
+	})
+}
