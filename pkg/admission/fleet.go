@@ -1,9 +1,7 @@
 package admission
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -182,20 +180,11 @@ func (f *fleet) expire(now time.Time) (ended bool) {
 
 // only returns the constraint that holds on these nodes alone.
 func only(nodes []string) *jobspec.Constraint {
-	slices.SortFunc(nodes, compareHosts)
+	slices.SortFunc(nodes, hostlist.Compare)
 	return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: []string{hostlist.Encode(nodes)}}
 }
 
 // except returns the constraint that holds on all other nodes.
 func except(nodes []string) *jobspec.Constraint {
 	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{*only(nodes)}}
-}
-
-// compareHosts orders names as people count: n2 before n10.
-func compareHosts(a, b string) int {
-	x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	if x != y {
-		return cmp.Compare(a, b)
-	}
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ const maxHostText = 60
 // hosts writes names in the short form of RFC 29 of the Flux project: node-[0-3,8]. A list that is long
 // is cut, unless all is set. The names are those of nodes, which need no quoting.
 func hosts(names []string, all bool) string {
-	names = slices.SortedFunc(slices.Values(names), compareHosts)
+	names = slices.SortedFunc(slices.Values(names), hostlist.Compare)
 	text := hostlist.Encode(names)
 	if all || len(text) <= maxHostText {
 		return text
@@ -26,12 +25,6 @@ func hosts(names []string, all bool) string {
 		text = hostlist.Encode(names[:n])
 	}
 	return fmt.Sprintf("%s and %d more", text, len(names)-n)
-}
-
-// compareHosts orders names by what is before their numbers, and then by these numbers.
-func compareHosts(a, b string) int {
-	const digits = "0123456789"
-	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // podsOnNodes returns how many pods are on which nodes: "node-[0-3]: 1, node-4: 2". After maxParts parts it
@@ -49,7 +42,7 @@ func podsOnNodes(on map[string]int, maxParts int) string {
 	for n, nodes := range byNumber {
 		parts = append(parts, part{nodes, fmt.Sprintf("%s: %d", hosts(nodes, maxParts == 0), n)})
 	}
-	slices.SortFunc(parts, func(a, b part) int { return compareHosts(a.nodes[0], b.nodes[0]) })
+	slices.SortFunc(parts, func(a, b part) int { return hostlist.Compare(a.nodes[0], b.nodes[0]) })
 	var texts []string
 	more := 0
 	for i, p := range parts {

@@ -1,6 +1,7 @@
 package hostlist
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,14 @@ func Encode(names []string) string {
 		i += len(ids)
 	}
 	return string(b)
+}
+
+// Compare orders names so that Encode writes them in few expressions: by what stands before the digits at their
+// ends, and then by the numbers, so that n2 comes before n10.
+func Compare(a, b string) int {
+	x, _, _ := splitNumber(a)
+	y, _, _ := splitNumber(b)
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // together returns the numbers of as many names as can be written as one

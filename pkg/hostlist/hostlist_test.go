@@ -1,6 +1,7 @@
 package hostlist
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,17 @@ func TestEncode(t *testing.T) {
 				t.Errorf("Encode(%q) = %s, want %s", tc.names, got, tc.want)
 			}
 		})
+	}
+}
+
+func TestCompareOrdersAllNames(t *testing.T) {
+	order := []string{"", "7", "10", "a", "a1", "a2", "a02", "a10", "a-1", "a-1x", "a10b", "b", "b0"}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := Compare(a, b), cmp.Compare(i, j); got != want {
+				t.Errorf("Compare(%q, %q) = %d, want %d", a, b, got, want)
+			}
+		}
 	}
 }
 
