@@ -1,5 +1,5 @@
-// Package served finds out which kinds an API server serves. Its rate
-// limit holds even if it is asked for ever new kinds that are not served.
+// Package served finds out which kinds an API server serves to the controller. The rate
+// limit of a Mapper holds even if it is asked for ever new kinds that are not served.
 package served
 
 import (

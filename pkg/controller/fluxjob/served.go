@@ -2,21 +2,18 @@ package fluxjob
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/served"
 )
 
 // watched are the resources that are watched for queues alone.
@@ -26,16 +23,15 @@ var watched = []schema.GroupVersionResource{
 }
 
 // start waits until the API server serves Queues and FluxJobs, and the controller may watch all that it needs, and then
-// until the queues have been listed. A watch without the rights would never be ready, and keep the whole controller from being
-// so. It returns ctx's error if ctx ends first.
+// until the queues have been listed. It returns ctx's error if ctx ends first.
 func (c Config) start(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext, direct client.Client, queues *Queues) error {
 	log, told := klog.FromContext(ctx), ""
 	return wait.PollUntilContextCancel(ctx, c.Poll, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
-		is, err := served(ctx, api)
+		is, err := servesQueues(ctx, api)
 		if is && err == nil {
-			err = whyDenied(ctx, direct)
+			err = served.WhyDenied(ctx, direct, watched...)
 		}
 		if is && err == nil {
 			err = queues.start(ctx)
@@ -58,7 +54,7 @@ func (c Config) watch(ctx context.Context, api discovery.ServerResourcesInterfac
 	_ = wait.PollUntilContextCancel(ctx, c.Poll, false, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
-		is, err := served(ctx, api)
+		is, err := servesQueues(ctx, api)
 		switch was := queues.Served(); {
 		case err != nil || is == was:
 			return false, nil
@@ -72,38 +68,9 @@ func (c Config) watch(ctx context.Context, api discovery.ServerResourcesInterfac
 	})
 }
 
-// served reports whether the API server serves Queues and FluxJobs.
-func served(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
-	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.GroupVersion.String())
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("list the resources of %s: %w", v1alpha1.GroupVersion, err)
-	}
-	names := sets.New[string]()
-	for _, r := range list.APIResources {
-		names.Insert(r.Name)
-	}
-	return names.HasAll(v1alpha1.Queues.Resource, v1alpha1.FluxJobs.Resource), nil
-}
-
-// whyDenied returns an error if the controller may not list and watch what it needs.
-func whyDenied(ctx context.Context, direct client.Client) error {
-	for _, resource := range watched {
-		for _, verb := range []string{"list", "watch"} {
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource},
-			}}
-			switch err := direct.Create(ctx, review); {
-			case err != nil:
-				return fmt.Errorf("find out whether the controller may %s %s: %w", verb, resource.GroupResource(), err)
-			case !review.Status.Allowed:
-				return fmt.Errorf("the controller may not %s %s", verb, resource.GroupResource())
-			}
-		}
-	}
-	return nil
+// servesQueues reports whether the API server serves Queues and FluxJobs.
+func servesQueues(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
+	return served.All(ctx, api, v1alpha1.GroupVersion, v1alpha1.Queues.Resource, v1alpha1.FluxJobs.Resource)
 }
 
 // conflictDelay is the time after which a write is tried again that was decided by an old object.

@@ -2,15 +2,14 @@ package podgroup
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/served"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -46,17 +45,5 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 func (c Config) serves(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext, resource schema.GroupVersionResource) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, resource.GroupVersion().String())
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("list the resources of %s: %w", resource.GroupVersion(), err)
-	}
-	for _, r := range list.APIResources {
-		if r.Name == resource.Resource {
-			return true, nil
-		}
-	}
-	return false, nil
+	return served.All(ctx, api, resource.GroupVersion(), resource.Resource)
 }

@@ -2,11 +2,9 @@ package podgroup
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
+	"github.com/flux-k8s/fluence/pkg/served"
 )
 
 // The time between two checks whether the API server serves native PodGroups: nativePoll,
@@ -80,18 +79,7 @@ func whyNativeDenied(c client.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, findTimeout)
 		defer cancel()
-		for _, verb := range []string{"list", "watch"} {
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: nativegroup.PodGroups.Group, Version: nativegroup.PodGroups.Version, Resource: nativegroup.PodGroups.Resource},
-			}}
-			switch err := c.Create(ctx, review); {
-			case err != nil:
-				return fmt.Errorf("find out whether the controller may %s native PodGroups: %w", verb, err)
-			case !review.Status.Allowed:
-				return fmt.Errorf("the controller may not %s %s", verb, nativegroup.PodGroups.GroupResource())
-			}
-		}
-		return nil
+		return served.WhyDenied(ctx, c, nativegroup.PodGroups)
 	}
 }
 
