@@ -68,11 +68,12 @@ RACE = CGO_ENABLED=1 go test -race $(SHORT) -vet=off -timeout=60m
 # detector has for them; its own memory is damaged by that. So the package whose tests run a whole scheduler in
 # virtual time runs on one CPU. What is ordered by no lock or channel is found there just the same.
 VIRTUAL := ./pkg/fluence
-.PHONY: race race-virtual race-others
-race: ## Run the tests of our own packages under the race detector.
+.PHONY: race race-build race-virtual race-others
+race: race-build ## Run the tests of our own packages under the race detector.
+	@$(MAKE) --no-print-directory -j2 race-virtual race-others
+race-build:
 	@echo "Running the tests of our own packages under the race detector"
 	@CGO_ENABLED=1 go list -race -export -test $(RACED) >/dev/null
-	@$(MAKE) --no-print-directory -j2 race-virtual race-others
 race-virtual:
 	@$(RACE) -cpu=1 $(VIRTUAL)
 race-others:
