@@ -335,7 +335,7 @@ func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string)
 	if j == nil || !j.isAdmitted() {
 		return
 	}
-	uid, of := j.uid, j.of
+	s := subject{group, j.uid, j.version, j.of}
 	why = translate.Shorten(why)
 	name := j.class.name
 	d.happened.add(func(e *news) { e.refusals = append(e.refusals, refusal{name, nodes}) })
@@ -344,7 +344,7 @@ func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string)
 		if _, _, lost := j.room.keep(nodes); len(lost.Keys) > 0 {
 			text := fmt.Sprintf("the job loses its room on %s, and pods to come may be elsewhere in the queue: %s", translate.Shorten(strings.Join(nodes, ", ")), why)
 			tell = func() {
-				d.writer.event(group, uid, of, corev1.EventTypeWarning, v1alpha1.ReasonUnplaceable, "Shrink", text)
+				d.writer.event(s, corev1.EventTypeWarning, v1alpha1.ReasonUnplaceable, "Shrink", text)
 			}
 		}
 		d.writer.add(group, true)
@@ -388,7 +388,7 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 		}
 		d.writer.answered(fj)
 		d.writer.metrics.requeued.WithLabelValues(queue).Inc()
-		d.writer.event(group, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonPreempted, "Preempt", why)
+		d.writer.event(subjectOf(fj, of), corev1.EventTypeWarning, v1alpha1.ReasonPreempted, "Preempt", why)
 		return nil
 	}
 	return err

@@ -59,6 +59,7 @@ type rig struct {
 	topology  *jobspec.Topology
 	maxBypass time.Duration
 	events    []string
+	about     []string
 	made      int
 	freed     int
 	// failed are FluxJobs whose writes have failed.
@@ -142,8 +143,10 @@ func (r *rig) name(no match.Reason) string {
 }
 
 // Eventf implements events.EventRecorder.
-func (r *rig) Eventf(regarding, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+func (r *rig) Eventf(regarding, related runtime.Object, _, reason, _, _ string, _ ...any) {
 	ref := regarding.(*corev1.ObjectReference)
+	// The recorder takes events for equal whose objects are.
+	r.about = append(r.about, fmt.Sprint(reason, *ref, *related.(*corev1.ObjectReference)))
 	r.events = append(r.events, reason+" "+ref.Kind+" "+ref.Name)
 }
 

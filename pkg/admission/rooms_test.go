@@ -339,6 +339,10 @@ func TestNodesThatFiltersRefuseAreLeftOut(t *testing.T) {
 	if !slices.Contains(r.events, "Requeued Job a") || !slices.Contains(r.events, "Admitted FluxJob a") {
 		t.Errorf("the events are %q", r.events)
 	}
+	// Each has its own note.
+	if all := len(r.about); len(slices.Compact(slices.Sorted(slices.Values(r.about)))) != all {
+		t.Errorf("the recorder takes some of these events for equal: %q", r.about)
+	}
 }
 
 func TestAStartedJobLosesOnlyTheRefusedNode(t *testing.T) {

@@ -249,13 +249,13 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	switch {
 	case admits != nil:
 		w.metrics.admitted.WithLabelValues(queue).Inc()
-		w.event(key, fj.UID, of, corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit", admittedMessage(admits, now))
+		w.event(subjectOf(fj, of), corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit", admittedMessage(admits, now))
 	case requeued:
 		w.metrics.requeued.WithLabelValues(queue).Inc()
-		w.event(key, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonRequeued, "Requeue", a.Status.Conditions[0].Message)
+		w.event(subjectOf(fj, of), corev1.EventTypeWarning, v1alpha1.ReasonRequeued, "Requeue", a.Status.Conditions[0].Message)
 	default:
 		if c := a.Status.Conditions[0]; c.Type == v1alpha1.ConditionAdmitted && c.Reason != said {
-			w.eventOfWait(key, fj.UID, of, c.Reason, translate.Shorten(c.Message))
+			w.eventOfWait(subjectOf(fj, of), c.Reason, translate.Shorten(c.Message))
 		}
 	}
 	w.changed(key)
@@ -339,21 +339,35 @@ func (w *writer) isNews(err error) bool {
 	return true
 }
 
+// A subject is whom an event is about: a version of a FluxJob, and its workload.
+type subject struct {
+	key     types.NamespacedName
+	uid     types.UID
+	version string
+	of      workload
+}
+
+// subjectOf returns whom an event is about that follows from a write of a FluxJob.
+func subjectOf(fj *v1alpha1.FluxJob, of workload) subject {
+	return subject{types.NamespacedName{Namespace: fj.Namespace, Name: fj.Name}, fj.UID, fj.ResourceVersion, of}
+}
+
 // eventOfWait sends an event about a new reason why a job waits, if it is one that does not pass by itself, or a promise. Others
 // change often, and for many jobs at once.
-func (w *writer) eventOfWait(key types.NamespacedName, uid types.UID, of workload, because, note string) {
+func (w *writer) eventOfWait(s subject, because, note string) {
 	switch because {
 	case v1alpha1.ReasonPromised:
-		w.event(key, uid, of, corev1.EventTypeNormal, because, "Promise", note)
+		w.event(s, corev1.EventTypeNormal, because, "Promise", note)
 	case v1alpha1.ReasonNeverFits, v1alpha1.ReasonNoQueue, v1alpha1.ReasonNotAllowed, v1alpha1.ReasonUnplaceable, v1alpha1.ReasonInvalidJobspec:
-		w.event(key, uid, of, corev1.EventTypeWarning, because, "Wait", note)
+		w.event(s, corev1.EventTypeWarning, because, "Wait", note)
 	}
 }
 
-// event sends an event to a FluxJob and to its workload, where users look.
-func (w *writer) event(key types.NamespacedName, uid types.UID, of workload, kind, reason, action, note string) {
-	job := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kindFluxJob, Namespace: key.Namespace, Name: key.Name, UID: uid}
-	object := &corev1.ObjectReference{APIVersion: of.apiVersion(), Kind: of.kind(), Namespace: key.Namespace, Name: of.name, UID: of.uid}
+// event sends an event to a FluxJob and to its workload, where users look. The version of the FluxJob makes it another one than the
+// event of this reason before it: the recorder would count it only, and keep the note of the first.
+func (w *writer) event(s subject, kind, reason, action, note string) {
+	job := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kindFluxJob, Namespace: s.key.Namespace, Name: s.key.Name, UID: s.uid, ResourceVersion: s.version}
+	object := &corev1.ObjectReference{APIVersion: s.of.apiVersion(), Kind: s.of.kind(), Namespace: s.key.Namespace, Name: s.of.name, UID: s.of.uid}
 	w.recorder.Eventf(job, object, kind, reason, action, "%s", note)
 	w.recorder.Eventf(object, job, kind, reason, action, "%s", note)
 }
