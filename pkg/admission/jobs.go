@@ -221,6 +221,9 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 	case j.room != nil && j.room.attempt == a.Attempt && j.room.mayShow(a):
 		r, end := j.room, timeOf(a.End)
 		if r.written && !end.Equal(r.shownEnd) {
+			if !end.Equal(r.end) {
+				r.announced = false // the scheduler that leads has changed it
+			}
 			r.setEnd(end)
 			r.unsure = true
 		}

@@ -345,6 +345,30 @@ func TestNodesThatFiltersRefuseAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestAStandbyTellsThatTheEndOfARoomHasChanged(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	a := r.submit("a", "batch", 1, 4, "1h")
+	r.step()
+	r.release(a)
+	r.d.state.leads.Store(false)
+	r.step()
+	r.told = nil
+	later := func(by time.Duration) {
+		r.edit(a, func(fj *v1alpha1.FluxJob) {
+			fj.Status.Allocation.End = &metav1.Time{Time: fj.Status.Allocation.End.Add(by)}
+		})
+		r.step()
+	}
+	later(0)
+	if len(r.told) > 0 {
+		t.Errorf("these groups were told though nothing changed: %v", r.told)
+	}
+	later(time.Minute)
+	if !slices.Contains(r.told, a) {
+		t.Errorf("these groups were told: %v, want %v", r.told, a)
+	}
+}
+
 func TestAStartedJobLosesOnlyTheRefusedNode(t *testing.T) {
 	r := newRig(t, 3, easy("batch"))
 	a := r.submit("a", "batch", 3, 4, "1h")
