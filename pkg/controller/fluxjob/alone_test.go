@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -154,7 +153,7 @@ func TestAFluxJobThatIsRefusedIsTold(t *testing.T) {
 		return quota
 	}}, open("batch"), job)
 	for range 2 {
-		if _, err := r.Reconcile(t.Context(), ctrl.Request(keyOf("ns", jobKind, job.Name, job.UID))); !errors.Is(err, quota) {
+		if _, err := r.Reconcile(t.Context(), keyOf("ns", jobKind, job.Name, job.UID)); !errors.Is(err, quota) {
 			t.Errorf("error %v, want that of the API server, so that it is tried again", err)
 		}
 	}
