@@ -3,8 +3,8 @@ package admission
 import "time"
 
 const (
-	// matchingPart says for how much of the time the jobs of queues may use the engine: for one matchingPart-th of it. The groups that
-	// are in no queue are placed in the rest.
+	// matchingPart says for how much of the time the jobs of queues may use the engine: for one matchingPart-th of it, or more if one
+	// question a pass takes longer. The groups that are in no queue are placed in the rest.
 	matchingPart = 5
 	// maxMatching is for how long one pass may use the engine.
 	maxMatching = 60 * time.Millisecond

@@ -350,6 +350,14 @@ func TestAStandbyTellsThatTheEndOfARoomHasChanged(t *testing.T) {
 	a := r.submit("a", "batch", 1, 4, "1h")
 	r.step()
 	r.release(a)
+	r.step()
+	r.told = nil
+	// The one that leads knows what it has written itself: it tells once, when the matcher has that end.
+	r.edit(a, func(fj *v1alpha1.FluxJob) { fj.Spec.Duration = "2h" })
+	r.step()
+	if now := r.job(a).Status.Allocation; now.End.Sub(now.At.Time) < 2*time.Hour || len(r.told) > 1 {
+		t.Errorf("the allocation is %v, and these groups were told: %v", now, r.told)
+	}
 	r.d.state.leads.Store(false)
 	r.step()
 	r.told = nil

@@ -363,8 +363,8 @@ func (w *writer) eventOfWait(s subject, because, note string) {
 	}
 }
 
-// event sends an event to a FluxJob and to its workload, where users look. The version of the FluxJob makes it another one than the
-// event of this reason before it: the recorder would count it only, and keep the note of the first.
+// event sends an event to a FluxJob and to its workload, where users look. If the FluxJob was written since the event of this reason
+// before it, its version makes it another one: the recorder would count it only, and keep the note of the first.
 func (w *writer) event(s subject, kind, reason, action, note string) {
 	job := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kindFluxJob, Namespace: s.key.Namespace, Name: s.key.Name, UID: s.uid, ResourceVersion: s.version}
 	object := &corev1.ObjectReference{APIVersion: s.of.apiVersion(), Kind: s.of.kind(), Namespace: s.key.Namespace, Name: s.of.name, UID: s.of.uid}

@@ -153,8 +153,8 @@ func TestAFluxJobThatIsRefusedIsTold(t *testing.T) {
 		return quota
 	}}, open("batch"), job)
 	for range 2 {
-		if _, err := r.Reconcile(t.Context(), keyOf("ns", jobKind, job.Name, job.UID)); !errors.Is(err, quota) {
-			t.Errorf("error %v, want that of the API server, so that it is tried again", err)
+		if result, err := r.Reconcile(t.Context(), keyOf("ns", jobKind, job.Name, job.UID)); err != nil || result.RequeueAfter != goneDelay {
+			t.Errorf("%v, error %v, want it tried again in a while", result, err)
 		}
 	}
 	if len(recorder.Events) != 1 {

@@ -23,11 +23,12 @@ import (
 //	                                                None if the queue does not take the Job, or would be over a limit with it
 //	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
 //	no FluxJob, S with A                            FluxJob: made. None as long as the Job wants no pods
-//	no FluxJob, S with A, it cannot wait in queues  Job or pod: not S, not A. None if it is others' as well
+//	no FluxJob, S with A, it cannot wait in queues  none, with the label of a queue. In a default queue Job or pod: not S, not A, unless
+//	                                                it is held, or others' as well
 //	Waiting, S without A (a user, who released it)  Job: A
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
-//	waiting, it cannot wait in queues               FluxJob: deleted
+//	waiting, it cannot wait in queues               Job or pod: A has what a user has set; then FluxJob: deleted
 //	waiting, no allocation, WriteRefused            status: not WriteRefused (nothing is to be written any more)
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
 //	Waiting, an allocation                          status: no allocation (the scheduler cannot remove one that was written here)
@@ -183,20 +184,31 @@ func (o *observation) letGo() step {
 	return step{what: "let go: it is in no queue", workload: p, events: normal(eventLeftQueue, "the %s is in no queue any more, and starts as others do", o.workload.owner.Kind)}
 }
 
-// turnAway decides for a workload without a FluxJob that cannot wait in its queue. What Fluence holds it lets go, as the webhook lets
-// such a workload pass when it is made. What is others' as well waits for them: they resume it, or leave it to Fluence again.
+// turnAway decides for a workload without a FluxJob that cannot wait in its queue. One with the label stays suspended, if it is: the
+// scheduler holds its pods because of the label, and a deadline would count meanwhile. One that is in its queue by default alone is let
+// go. What is others' as well waits for them, and what was held stays so.
 func (o *observation) turnAway(queue string) step {
 	w := o.workload
-	if !w.suspended || !w.isOthers() {
-		if s := o.letGo(); s.workload != nil {
-			s.events = warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s. The %s is let go, and waits for no turn", queue, w.foreign, w.owner.Kind)
-			return s
+	text := fmt.Sprintf("not in queue %s: %s", queue, w.foreign)
+	switch waits := w.suspended && (w.queued != "" || !w.isJob()); {
+	case waits && w.labelled:
+		if !w.isOthers() {
+			text += ". It stays held until that is changed, or the label is gone"
 		}
-	}
-	if !w.labelled {
+		return step{events: warning(v1alpha1.ReasonNotAllowed, "%s", text)}
+	case waits && (w.isOthers() || group.ParseQueued(w.queued).Held):
 		return step{}
+	case waits:
+		text += fmt.Sprintf(". The %s is let go, and waits for no turn", w.owner.Kind)
 	}
-	return step{events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s", queue, w.foreign)}
+	s := o.letGo() // of what runs, what Fluence has left on it
+	switch {
+	case w.labelled, w.suspended && s.workload != nil:
+		s.events = warning(v1alpha1.ReasonNotAllowed, "%s", text)
+	case !w.suspended:
+		s.events = nil
+	}
+	return s
 }
 
 // await decides for a workload that waits, or has an allocation and was not let go.
@@ -204,7 +216,7 @@ func (o *observation) await() step {
 	w, fj := o.workload, o.fluxJob
 	switch queue := o.wantedQueue(); {
 	case w.foreign != "":
-		return step{what: "remove: it cannot wait in a queue", remove: true, verify: true, counts: actionDeleted, events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s any more: %s", fj.Spec.Queue, w.foreign)}
+		return o.makeAnew() // an event says why when the FluxJob is gone
 	case queue == "":
 		if s := o.letGo(); s.workload != nil {
 			return s

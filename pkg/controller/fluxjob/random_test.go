@@ -166,8 +166,6 @@ func (w *world) problem() string {
 		return "it says that a write is refused, and none is to be made"
 	case o.workload.foreign != "" && fj != nil:
 		return "it cannot wait in a queue, and has a FluxJob"
-	case o.workload.foreign != "" && !o.workload.isOthers() && w.job.Annotations[group.QueuedAnnotation] != "":
-		return "it cannot wait in a queue, and is suspended by it"
 	case o.workload.foreign != "":
 		return ""
 	case fj != nil && fj.Status.Allocation != nil:

@@ -86,7 +86,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case apierrors.IsForbidden(err) && s.create != nil:
 			s.events = warning(v1alpha1.ReasonWriteRefused, "no FluxJob can be made, which is tried again: %v", err)
 			r.tell(req.NamespacedName, o, s)
-			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
+			return ctrl.Result{RequeueAfter: goneDelay}, nil
 		case s.workload != nil && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
 			return ctrl.Result{}, errors.Join(fmt.Errorf("%s: %w", s.what, err), r.tellRefused(ctx, req.NamespacedName, o, s, err))
 		case err != nil:

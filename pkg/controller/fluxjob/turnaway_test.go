@@ -1,7 +1,8 @@
 package fluxjob
 
 import (
-	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,8 +23,9 @@ func gated(j *batchv1.Job) {
 // ungated takes the gates from the pods of a Job.
 func ungated(j *batchv1.Job) { j.Spec.Template.Spec.SchedulingGates = nil }
 
-// A Job that Fluence has suspended, and that comes to be one that cannot wait, is let go as it was, and says why.
-func TestAJobThatCannotWaitAnyMoreIsLetGo(t *testing.T) {
+// A Job with the label of a queue that comes to be one that cannot wait there stays suspended, and says why. Its pods would be held, and
+// its deadline would count. When it can wait again, it has what a user has set.
+func TestAJobThatCannotWaitAnyMore(t *testing.T) {
 	edits := map[string]func(*batchv1.Job){
 		"its pods get a gate":   gated,
 		"its pods get a group":  func(j *batchv1.Job) { j.Spec.Template.Labels[group.Label] = "crew" },
@@ -37,41 +39,51 @@ func TestAJobThatCannotWaitAnyMoreIsLetGo(t *testing.T) {
 		"while it waits":         (*world).settle,
 		"when its turn has come": func(w *world) { w.settle(); w.admit() },
 		"after it lost its room": func(w *world) { w.run(); w.takeBack(v1alpha1.ReasonRequeued); w.settle() },
-		"when it was resumed":    func(w *world) { w.settle(); w.suspend(false) },
-		"in no queue but that of its namespace": func(w *world) {
-			w.job.Labels, w.job.Spec.Template.Labels, w.byDefault = nil, map[string]string{"a": "b"}, "batch"
-			w.settle()
-		},
+		"while it is held":       func(w *world) { w.settle(); w.hold(true); w.duration("2h"); w.settle() },
 	}
 	for edit, do := range edits {
 		for at, reach := range when {
 			t.Run(edit+" "+at, func(t *testing.T) {
 				w := newWorld(t, func(j *batchv1.Job) {
-					j.Spec.ActiveDeadlineSeconds, j.Spec.Template.Labels = new(int64(9000)), map[string]string{group.QueueLabel: "batch"}
+					j.Spec.Template.Labels = map[string]string{group.QueueLabel: "batch"}
 				})
 				w.queues["batch"].Spec.Defaults.Duration = "1h"
 				reach(w)
+				held := w.fluxJob != nil && w.fluxJob.Spec.Held
 				do(w.job)
-				labels := maps.Clone(w.job.Spec.Template.Labels)
+				w.events = nil
 				w.settle()
-				if w.fluxJob != nil || *w.job.Spec.Suspend || w.job.Annotations[group.QueuedAnnotation] != "" || !ptr.Equal(w.job.Spec.ActiveDeadlineSeconds, new(int64(9000))) || !w.told("NotAllowed") {
-					t.Errorf("%s, events %q; want it let go as it was, and a reason", w, w.events)
-				}
-				if is := w.job.Spec.Template.Labels; !maps.Equal(is, labels) {
-					t.Errorf("labels of its pods %v, want %v", is, labels)
-				}
-				w.suspend(true)
-				w.settle()
-				if !*w.job.Spec.Suspend {
-					t.Errorf("%s, want it as its user has it", w)
+				if w.fluxJob != nil || !*w.job.Spec.Suspend || len(w.events) != 1 || !w.told("NotAllowed") {
+					t.Errorf("%s, events %q; want it suspended, and one reason", w, w.events)
 				}
 				ungated(w.job)
 				delete(w.job.Spec.Template.Labels, group.Label)
 				delete(w.job.Spec.Template.Labels, group.KueueLabel)
 				w.job.Spec.Template.Spec.SchedulingGroup = nil
-				w.suspend(false)
+				w.settle()
+				if held {
+					if w.fluxJob == nil || !w.fluxJob.Spec.Held || w.fluxJob.Spec.Duration != "2h" {
+						t.Errorf("%s, want it held for 2h, as its user has set", w)
+					}
+					w.hold(false)
+				}
 				w.run()
 			})
+		}
+	}
+}
+
+// A Job that is in its queue by default alone is let go as it was, unless it is held.
+func TestAJobOfADefaultQueueThatCannotWaitAnyMore(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		w := newWorld(t, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = new(int64(9000)) })
+		w.job.Labels, w.job.Spec.Template.Labels, w.byDefault = nil, map[string]string{"a": "b"}, "batch"
+		w.settle()
+		w.hold(held)
+		gated(w.job)
+		w.settle()
+		if w.fluxJob != nil || *w.job.Spec.Suspend != held || !ptr.Equal(w.job.Spec.ActiveDeadlineSeconds, new(int64(9000))) || slices.ContainsFunc(w.events, func(e string) bool { return strings.Contains(e, "is let go") }) == held {
+			t.Errorf("held %t: %s, events %q; want it let go as it was, and a reason, unless it is held", held, w, w.events)
 		}
 	}
 }
@@ -154,12 +166,12 @@ func TestAJobThatWantsNoPodsForATime(t *testing.T) {
 	}
 }
 
-func TestAPodThatCannotWaitAnyMoreIsLetGo(t *testing.T) {
+func TestAPodThatCannotWaitAnyMore(t *testing.T) {
 	w := newPodWorld(t)
 	w.settle()
 	w.pod.Labels[group.Label] = "crew"
 	w.settle()
-	if w.fluxJob != nil || len(w.pod.Spec.SchedulingGates) != 0 || !w.told("NotAllowed") {
-		t.Errorf("%s, gates %v, events %q; want it let go, and a reason", w, w.pod.Spec.SchedulingGates, w.events)
+	if w.fluxJob != nil || len(w.pod.Spec.SchedulingGates) != 1 || !w.told("NotAllowed") {
+		t.Errorf("%s, gates %v, events %q; want it held, and a reason", w, w.pod.Spec.SchedulingGates, w.events)
 	}
 }
