@@ -84,8 +84,8 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // BenchmarkColdStart starts a Driver with 100,000 FluxJobs that wait and 10,000 that run, on 10,000 nodes, with the engine at the other
 // end of a unix socket. It measures until all are read (s/read), from then on until the first pass has ended and the promise of the
 // first job arrives at the API server (s/first-pass), and the processor time of both with the engine and the stand-in for
-// the API server (cpu-s). The goal is 5 s for both. The time in which the graph is loaded is left out. The stand-in sends
-// objects as large as those of a cluster. It sends them from memory, so the API server's own time is left out too. heap-MB is the
+// the API server (cpu-s). The goal is 5 s for both. The time in which the graph is loaded is left out. The objects are as
+// large as those of a cluster. The stand-in has them in memory, so the API server's own time is left out too. heap-MB is the
 // memory that the jobs take afterwards. Its goal is 200.
 func BenchmarkColdStart(b *testing.B) {
 	for b.Loop() {

@@ -10,8 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 )
 
-// The annotation of pods does not count where a queue ends them. It does where their room has no end, such as that of a Job which
-// ran already when it came into the queue: nothing else ends them.
+// If the room of a job has an end, the duration that its pods say does not count. A Job that ran before it came into the queue has
+// room without an end, and then that duration counts: nothing else ends these pods.
 func TestOnlyAKnownEndReplacesTheDurationOfPods(t *testing.T) {
 	until := &v1alpha1.JobAllocation{Attempt: 1, End: &metav1.Time{Time: epoch.Add(time.Hour)}}
 	cases := map[string]struct {

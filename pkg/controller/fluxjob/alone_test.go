@@ -51,7 +51,7 @@ func running(t *testing.T, name string) (*batchv1.Job, *corev1.Pod) {
 	}
 }
 
-// Several Jobs that run are labelled for a queue at once. None of the workers counts without those of the others.
+// Several Jobs that run get the label of a queue at once. Each worker counts the Jobs that the other workers have just adopted.
 func TestJobsThatRunDoNotFillAQueueAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, most = 8, 3

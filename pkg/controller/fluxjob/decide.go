@@ -189,25 +189,27 @@ func (o *observation) letGo() step {
 // go. What is others' as well waits for them, and what was held stays so.
 func (o *observation) turnAway(queue string) step {
 	w := o.workload
-	text := fmt.Sprintf("not in queue %s: %s", queue, w.foreign)
+	notAllowed := func(outcome string) []note {
+		return warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s%s", queue, w.foreign, outcome)
+	}
 	switch waits := w.suspended && (w.queued != "" || !w.isJob()); {
-	case waits && w.labelled:
-		if !w.isOthers() {
-			text += ". It stays held until that is changed, or the label is gone"
+	case !waits:
+		s := o.letGo() // takes away what Fluence has left on what runs
+		if s.events = nil; w.labelled {
+			s.events = notAllowed("")
 		}
-		return step{events: warning(v1alpha1.ReasonNotAllowed, "%s", text)}
-	case waits && (w.isOthers() || group.ParseQueued(w.queued).Held):
-		return step{}
-	case waits:
-		text += fmt.Sprintf(". The %s is let go, and waits for no turn", w.owner.Kind)
+		return s
+	case w.isOthers() && !w.labelled:
+		return step{} // they say what it waits for
+	case w.isOthers():
+		return step{events: notAllowed("")}
+	case w.labelled:
+		return step{events: notAllowed(". It stays held until that is changed, or the label is gone")}
+	case group.ParseQueued(w.queued).Held:
+		return step{events: notAllowed(". It stays held until its user resumes it")}
 	}
-	s := o.letGo() // of what runs, what Fluence has left on it
-	switch {
-	case w.labelled, w.suspended && s.workload != nil:
-		s.events = warning(v1alpha1.ReasonNotAllowed, "%s", text)
-	case !w.suspended:
-		s.events = nil
-	}
+	s := o.letGo()
+	s.events = notAllowed(fmt.Sprintf(". The %s is let go, and waits for no turn", w.owner.Kind))
 	return s
 }
 

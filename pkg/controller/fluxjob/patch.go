@@ -92,8 +92,8 @@ func (w *workload) leave() patch {
 	group.RestoreDeadline(w.deadline, w.deadlineNote, annotations, spec)
 	if w.suspended && w.queued != "" && !w.isOthers() {
 		spec["suspend"] = false
-		if _, has := w.asked.template.Labels[group.QueueLabel]; has && w.queue == "" {
-			// The Job's label is empty, and its pods would be held by their own.
+		if _, has := w.asked.template.Labels[group.QueueLabel]; has {
+			// Its pods would be held by their label.
 			spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{group.QueueLabel: nil}}}
 		}
 	}
