@@ -195,7 +195,7 @@ func (o *observation) turnAway(queue string) step {
 	switch waits := w.suspended && (w.queued != "" || !w.isJob()); {
 	case !waits:
 		s := o.letGo() // takes away what Fluence has left on what runs
-		if s.events = nil; w.labelled {
+		if w.labelled {
 			s.events = notAllowed("")
 		}
 		return s
