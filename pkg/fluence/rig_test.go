@@ -18,10 +18,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -85,7 +87,6 @@ type rig struct {
 	matcher     *matcher
 	standby     atomic.Bool
 	logging     *ktesting.Config
-	stopMetrics context.CancelFunc
 
 	// reported are the groups of which anything was reported.
 	// beforeReport, unless it is nil, is called before each report.
@@ -173,7 +174,7 @@ func inRigOf(t *testing.T, behind match.Engine, before, test func(*rig), more ..
 		logger := ktesting.NewLogger(t, r.logging)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		r.ctx = ctx
-		informers := r.start(more)
+		informers, stopMetrics := r.start(more)
 		r.pl.args.Preemption.Mode = PreemptionNever
 		before(r)
 		defer func() {
@@ -188,6 +189,8 @@ func inRigOf(t *testing.T, behind match.Engine, before, test func(*rig), more ..
 		if err := r.sched.WaitForHandlersSync(ctx); err != nil {
 			t.Fatal(err)
 		}
+		// For its own metrics the scheduler would look into empty buffers 4,000 times a second.
+		stopMetrics()
 		r.pass(time.Second)
 		if why := r.pl.whyNotReady(); why != "" {
 			t.Fatalf("the plugin is not ready: %s", why)
@@ -207,7 +210,7 @@ func (r *rig) pass(d time.Duration) {
 }
 
 // start builds the scheduler.
-func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
+func (r *rig) start(more []fwk.Plugin) (factory informers.SharedInformerFactory, stopMetrics func()) {
 	r.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", "scheduler-config.yaml"))
 	r.must(err)
@@ -216,7 +219,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	r.client = newClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: ns, Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed},
 	}})
-	factory := informers.NewSharedInformerFactory(r.client, 0)
+	factory = informers.NewSharedInformerFactory(r.client, 0)
 	r.snapshot = internalcache.NewEmptySnapshot()
 	registry := frameworkruntime.Registry{}
 	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() }, ProcessIdentity{Name: "me", Version: "v1"})
@@ -229,8 +232,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 		enabled := &profiles[0].Plugins.MultiPoint.Enabled
 		*enabled = append(*enabled, config.Plugin{Name: p.Name()})
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	r.stopMetrics = cancel
+	ctx, stopMetrics := context.WithCancel(r.ctx)
 	r.sched, err = scheduler.New(ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
 		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds, pods: r.podAPI, queues: r.queues}}),
@@ -247,29 +249,26 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 		}
 	}
 	r.watchReports()
-	return factory
+	return factory, stopMetrics
 }
 
-// newClient returns a fake API with some objects. Only of ConfigMaps it knows who manages which fields: otherwise it would
-// list all kinds of Kubernetes for each write, which takes 7 ms.
+// newClient returns a fake API with some objects. Only of ConfigMaps it knows who manages which fields,
+// and it knows no other kind for that: it lists all the kinds that it knows for each write.
 func newClient(objects ...runtime.Object) *fake.Clientset {
-	client, managed := fake.NewSimpleClientset(objects...), fake.NewClientset()
-	client.PrependReactor("*", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		obj, err := managed.Invokes(a, &corev1.ConfigMap{})
-		managed.ClearActions() // the other client has recorded it
-		return true, obj, err
-	})
+	client, scheme := fake.NewSimpleClientset(objects...), runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.ConfigMap{}, &corev1.ConfigMapList{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	managed := clienttesting.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), applyconfigurations.NewTypeConverter(scheme))
+	client.PrependReactor("*", "configmaps", clienttesting.ObjectReaction(managed))
 	client.PrependWatchReactor("configmaps", func(a clienttesting.Action) (bool, watch.Interface, error) {
-		w, err := managed.InvokesWatch(a)
+		w, err := managed.Watch(a.GetResource(), a.GetNamespace())
 		return true, w, err
 	})
 	return client
 }
 
-// quiet makes long stories cheap: the rig logs errors only, unless the tests run with -v, and the scheduler's own metrics are
-// not collected, for which it looks into empty buffers 4,000 times a second.
+// quiet makes long stories cheap: the rig logs errors only, unless the tests run with -v.
 func (r *rig) quiet() {
-	r.stopMetrics()
 	if !testing.Verbose() {
 		r.must(r.logging.Verbosity().Set("0"))
 	}
