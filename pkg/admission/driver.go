@@ -113,7 +113,7 @@ func (d *Driver) watch() error {
 		return err
 	}
 	if err := add("namespaces", d.cfg.Cluster.Namespaces, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { d.namespaceChanged(nil, obj) }, UpdateFunc: d.namespaceChanged,
+		AddFunc: func(obj any) { d.namespaceChanged(nil, obj) }, UpdateFunc: d.namespaceChanged, DeleteFunc: func(obj any) { d.namespaceChanged(nil, obj) },
 	}); err != nil {
 		return err
 	}
@@ -140,8 +140,11 @@ func (d *Driver) nodeChanged(old, obj any) {
 	d.happened.add(func(e *news) { e.nodes[node.Name] = struct{}{} })
 }
 
-// namespaceChanged handles a namespace that came or changed.
+// namespaceChanged handles a namespace that came, changed or went.
 func (d *Driver) namespaceChanged(old, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
 	ns, ok := obj.(*corev1.Namespace)
 	if !ok {
 		return

@@ -30,7 +30,7 @@ type news struct {
 	grown bool
 	// loaded is set if the matcher's graph was loaded.
 	loaded bool
-	// queues is set if any of them has changed. namespaces have come, or have other labels.
+	// queues is set if any of them has changed. namespaces have come or gone, or have other labels.
 	queues     bool
 	namespaces map[string]struct{}
 	refusals   []refusal

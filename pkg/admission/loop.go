@@ -235,8 +235,8 @@ func (l *loop) observe(e news, now time.Time) {
 		l.teller.overlapped[key] = overlap{why: why}
 		l.core.Lost(key)
 	}
-	if e.queues {
-		l.readQueues()
+	if e.queues && l.readQueues() || len(e.namespaces) > 0 {
+		checkDefaults(l.asker.queues, l.cfg.Cluster.Namespaces.GetIndexer())
 	}
 	if e.queues || len(e.nodes) > 0 {
 		for _, name := range checkPartitions(l.asker.queues, f) {
@@ -288,8 +288,8 @@ func (l *loop) partitionsOf(nodes map[string]struct{}) []string {
 	return all
 }
 
-// readQueues tells the core which queues there are.
-func (l *loop) readQueues() {
+// readQueues tells the core which queues there are. It reports whether another one came, changed or went.
+func (l *loop) readQueues() bool {
 	objects, changed := l.queues.list(), map[string]bool{}
 	for name := range l.asker.queues {
 		if objects[name] == nil {
@@ -314,6 +314,7 @@ func (l *loop) readQueues() {
 	if len(changed) > 0 {
 		l.lookAtAll(func(j *job) bool { return changed[j.queue] })
 	}
+	return len(changed) > 0
 }
 
 // lookAtAll makes the loop look at all jobs of a kind.

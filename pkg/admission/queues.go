@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +36,9 @@ type jobQueue struct {
 	grace                 time.Duration
 	// reason and message say why no job of the queue may start. They are empty if jobs may.
 	reason, message string
+	// defaultTaken says which namespaces an older queue is the default of, although spec.defaultFor selects them. It is empty if
+	// there are none.
+	defaultTaken string
 }
 
 // readQueue reads a Queue.
@@ -115,12 +117,15 @@ func limitOf(n *int32) int {
 // isEnabled reports whether the queue takes new jobs.
 func (q *jobQueue) isEnabled() bool { return ptr.Deref(q.object.Spec.Enabled, true) }
 
+// byAge returns queues, the oldest first.
+func byAge(queues map[string]*jobQueue) []*jobQueue {
+	return slices.SortedFunc(maps.Values(queues), func(a, b *jobQueue) int { return v1alpha1.CompareAge(a.object, b.object) })
+}
+
 // checkPartitions sets which queues have no nodes, and which share some nodes with an older queue and not all. It returns
 // the queues of which that has changed.
 func checkPartitions(queues map[string]*jobQueue, f *fleet) (changed []string) {
-	older := slices.SortedFunc(maps.Values(queues), func(a, b *jobQueue) int {
-		return cmp.Or(a.object.CreationTimestamp.Compare(b.object.CreationTimestamp.Time), cmp.Compare(a.object.Name, b.object.Name))
-	})
+	older := byAge(queues)
 	type owner struct{ partition, queue string }
 	owners := map[string]owner{} // of each node
 	verdicts := map[string]struct{ reason, message string }{}

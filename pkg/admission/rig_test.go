@@ -421,6 +421,8 @@ type memory struct {
 	statuses map[string]*v1alpha1.QueueStatus
 	version  int
 	writes   int
+	// queueWrites counts the writes of Queues.
+	queueWrites int
 	// fail, if set, is asked before each write, and lost after it.
 	fail, lost func(*applied) error
 }
@@ -499,6 +501,7 @@ func (m *memory) applyQueue(_ context.Context, q *v1alpha1.Queue, s *v1alpha1.Qu
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.statuses[q.Name] = s
+	m.queueWrites++
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -240,12 +241,16 @@ func (t *teller) status(q *jobQueue, s queue.Summary, now time.Time) *v1alpha1.Q
 	case t.asker.cannotReserve && queue.Policy(q.object.Spec.Policy) == queue.EASY:
 		ready.Reason, ready.Message = v1alpha1.ReasonCannotReserve, "spec.policy: \"easy\": the matcher's engine cannot promise room, so the first job has no promise, and others pass it; use fcfs"
 	}
-	for _, c := range q.object.Status.Conditions {
-		if c.Type == ready.Type && c.Status == ready.Status {
-			ready.LastTransitionTime = c.LastTransitionTime
+	status.Conditions = []metav1.Condition{ready}
+	if q.defaultTaken != "" {
+		status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDefaultOverlaps, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDefaultTaken, Message: q.defaultTaken, ObservedGeneration: q.object.Generation, LastTransitionTime: metav1.NewTime(now)})
+	}
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		if was := meta.FindStatusCondition(q.object.Status.Conditions, c.Type); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
 		}
 	}
-	status.Conditions = []metav1.Condition{ready}
 	return status
 }
 

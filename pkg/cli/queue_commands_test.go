@@ -19,6 +19,8 @@ func TestQueueCommands(t *testing.T) {
 		"queues with what is wrong with them":            {args: "queues -o wide", objects: all()},
 		"a queue as yaml":                                {args: "queues batch -o yaml", objects: all()},
 		"queues as names":                                {args: "queues -o name --no-headers", objects: all()},
+		"queues of which two are the default":            {args: "queues -o wide", objects: defaults()},
+		"a queue of which two are the default as yaml":   {args: "queues late -o yaml", objects: defaults()},
 		"a queue that there is not":                      {args: "queues fast", objects: all(), want: ExitError},
 		"queues whose jobs may not be read":              {args: "queues", objects: all(), forbidden: []string{"fluxjobs"}},
 		"no queues":                                      {args: "queues"},

@@ -150,6 +150,20 @@ func asksForMore() []runtime.Object {
 	return append(all, again, fj, single, fluxJob("Pod", "single", time.Hour, lasting("2h"), started("node-1", time.Minute, 2*time.Hour)), node("node-1", "a", "r0"))
 }
 
+// defaults are queues that are the default of the same namespace. One of them is not ready either.
+func defaults() []runtime.Object {
+	taken := func(q *v1alpha1.Queue) {
+		q.Spec.DefaultFor = &metav1.LabelSelector{}
+		q.Status.Conditions = append(q.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionDefaultOverlaps, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDefaultTaken, Message: "spec.defaultFor: Jobs of lab go into Queue batch, which is older"})
+	}
+	return []runtime.Object{
+		aQueue("batch"), aQueue("late", taken),
+		aQueue("wrong", func(q *v1alpha1.Queue) {
+			q.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoNodes", Message: "spec.requires: no node has the labels partition=gone"}}
+		}, taken),
+	}
+}
+
 // queues are the queues of an administrator: one that is in use, one that is stopped, one that takes no more, and one with a fault.
 func queues() []runtime.Object {
 	return []runtime.Object{

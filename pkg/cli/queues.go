@@ -30,9 +30,10 @@ type queueSummary struct {
 	Started bool `json:"started"`
 	// NotReady is why the queue can start no jobs. It is empty if it can.
 	NotReady string `json:"notReady,omitempty"`
-	// Warning is what the queue cannot do although it starts jobs, such as EngineCannotReserve. It is empty if there is nothing.
+	// Warning is what the queue cannot do although it starts jobs, such as EngineCannotReserve or DefaultTaken. It is empty if there
+	// is nothing.
 	Warning string `json:"warning,omitempty"`
-	// Message explains NotReady or Warning.
+	// Message explains NotReady or Warning, and names the namespaces of which an older queue is the default.
 	Message string `json:"message,omitempty"`
 	Pending int32  `json:"pending"`
 	Running int32  `json:"running"`
@@ -64,7 +65,8 @@ and which job starts next.
 
 The state is Started; Stopped if no job starts (spec.started); Disabled if the queue takes
 no new jobs (spec.enabled); the reason why the queue can start none; or what it cannot do
-although it starts jobs, such as EngineCannotReserve.`,
+although it starts jobs, such as EngineCannotReserve, or DefaultTaken: Jobs of namespaces that
+spec.defaultFor selects go into an older queue. -o wide has the message.`,
 		Example:           "  kubectl fluence queues\n  kubectl fluence queues batch -o yaml",
 		ValidArgsFunction: o.completeQueues,
 	}
@@ -135,6 +137,10 @@ func summaryOfQueue(q *v1alpha1.Queue) queueSummary {
 		s.NotReady, s.Message = c.Reason, c.Message
 	case c.Status == metav1.ConditionTrue && c.Reason != v1alpha1.ReasonReady:
 		s.Warning, s.Message = c.Reason, c.Message
+	}
+	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionDefaultOverlaps); c != nil && c.Status == metav1.ConditionTrue {
+		s.Warning = cmp.Or(s.Warning, c.Reason)
+		s.Message = strings.TrimPrefix(s.Message+"; "+c.Message, "; ")
 	}
 	return s
 }

@@ -1,7 +1,6 @@
 package fluxjob
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -78,7 +77,7 @@ func (q *Queues) Default(ctx context.Context, namespace string) *v1alpha1.Queue 
 		if queue.Spec.DefaultFor == nil || !q.selects(ctx, queue.Spec.DefaultFor, namespace) {
 			continue
 		}
-		if oldest == nil || cmp.Or(queue.CreationTimestamp.Compare(oldest.CreationTimestamp.Time), cmp.Compare(queue.Name, oldest.Name)) < 0 {
+		if oldest == nil || v1alpha1.CompareAge(queue, oldest) < 0 {
 			oldest = queue
 		}
 	}

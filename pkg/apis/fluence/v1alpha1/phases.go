@@ -44,6 +44,9 @@ const (
 	ConditionFinished = "Finished"
 	// ConditionReady is True if jobs of a Queue may start. The scheduler writes it.
 	ConditionReady = "Ready"
+	// ConditionDefaultOverlaps is True while Jobs of namespaces that defaultFor of a Queue selects go into an older queue. Otherwise
+	// there is none. The scheduler writes it.
+	ConditionDefaultOverlaps = "DefaultOverlaps"
 )
 
 // Reasons of the condition Admitted of a FluxJob.
@@ -128,6 +131,12 @@ const (
 	ReasonNodesOverlap = "NodesOverlap"
 	// EngineCannotReserve: the engine cannot promise room, which the policy needs.
 	ReasonCannotReserve = "EngineCannotReserve"
+)
+
+// Reasons of the condition DefaultOverlaps of a Queue.
+const (
+	// DefaultTaken: an older queue is the default of some namespaces too. The message names both.
+	ReasonDefaultTaken = "DefaultTaken"
 )
 
 // QueueLabel is a label of a Job, of its pod template or of a pod. Its value is the name of a Queue.

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -209,11 +211,17 @@ type QueueStatus struct {
 	// +optional
 	Head *QueueHead `json:"head,omitempty"`
 
-	// Conditions has Ready: whether the queue can start jobs, and why not.
+	// Conditions has Ready: whether the queue can start jobs, and why not. It has DefaultOverlaps while Jobs of namespaces that
+	// defaultFor selects go into another queue.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// CompareAge orders queues: the older one comes first, and of two that were created in the same second the one of the lesser name.
+func CompareAge(a, b *Queue) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // QueueHead is the job of a queue that starts next.
