@@ -43,6 +43,8 @@ type call struct {
 	// writable is true if the command may write, but for the resources in readOnly. Its writes are shown after its output.
 	writable bool
 	readOnly []string
+	// reads, if it is set, gets the number of requests by resource.
+	reads map[string]int
 	// meanwhile happens to each object between a read and its change.
 	meanwhile func(runtime.Object)
 	// completes is true if the command line is to be completed. Its last
@@ -61,6 +63,9 @@ func (c call) runAndWrite(t *testing.T) (out, errOut string, code int, writes []
 	t.Helper()
 	s := serve(t, c.objects...)
 	s.writable, s.meanwhile = c.writable, c.meanwhile
+	if c.reads != nil {
+		s.reads = c.reads
+	}
 	for _, r := range c.readOnly {
 		s.readOnly[r] = true
 	}

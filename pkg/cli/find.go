@@ -117,7 +117,7 @@ func (o *options) findInTime(ctx context.Context, r *reader, n target, wait time
 	defer again.Stop()
 	for {
 		notes := len(r.notes)
-		r.now = metav1.NewTime(o.now())
+		r.now, r.jobs = metav1.NewTime(o.now()), nil
 		answers, err := r.find(ctx, n)
 		if err != nil || wait == 0 || !slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Waits && s.WaitingFor == "" }) {
 			return answers, err

@@ -64,13 +64,25 @@ func (r *reader) readFluxJobs(ctx context.Context, namespace string) ([]*v1alpha
 
 // readQueuedJobs reads the FluxJobs of all namespaces, which wait in the same queues. If the user may not, it reads those of
 // the reader's namespace alone, and whole is false.
+// It reads them once.
 func (r *reader) readQueuedJobs(ctx context.Context) (jobs []*v1alpha1.FluxJob, whole bool, err error) {
-	jobs, err = r.readFluxJobs(ctx, "")
-	if r.namespace != "" && apierrors.IsForbidden(err) {
-		jobs, err = r.readFluxJobs(ctx, r.namespace)
-		return jobs, false, err
+	if r.jobs == nil {
+		all := &queuedJobs{whole: true}
+		all.list, all.err = r.readFluxJobs(ctx, "")
+		if r.namespace != "" && apierrors.IsForbidden(all.err) {
+			all.whole = false
+			all.list, all.err = r.readFluxJobs(ctx, r.namespace)
+		}
+		r.jobs = all
 	}
-	return jobs, true, err
+	return r.jobs.list, r.jobs.whole, r.jobs.err
+}
+
+// queuedJobs are FluxJobs that were read, of all namespaces if whole is true, or the error.
+type queuedJobs struct {
+	list  []*v1alpha1.FluxJob
+	whole bool
+	err   error
 }
 
 // A place is the place of a job in its queue, counted from 1, out of the number of jobs that have one.

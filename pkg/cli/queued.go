@@ -26,7 +26,14 @@ const waitingForFluxJob = "NoFluxJob"
 // readJobsBeside reads the FluxJobs for a question about workloads, most of which are in no queue. It returns none if the API
 // server does not serve them, and with a note if the user may not read them.
 func (r *reader) readJobsBeside(ctx context.Context) ([]*v1alpha1.FluxJob, error) {
-	jobs, err := r.readFluxJobs(ctx, r.namespace)
+	read := func(ctx context.Context) ([]*v1alpha1.FluxJob, error) { return r.readFluxJobs(ctx, r.namespace) }
+	if r.sharesJobs {
+		read = func(ctx context.Context) ([]*v1alpha1.FluxJob, error) {
+			jobs, _, err := r.readQueuedJobs(ctx)
+			return slices.DeleteFunc(slices.Clone(jobs), func(fj *v1alpha1.FluxJob) bool { return r.namespace != "" && fj.Namespace != r.namespace }), err
+		}
+	}
+	jobs, err := read(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

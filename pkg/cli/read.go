@@ -43,6 +43,10 @@ type reader struct {
 	notes []string
 	// now is the time of the question.
 	now metav1.Time
+	// jobs are the FluxJobs in the same queues. It is nil until they are read.
+	jobs *queuedJobs
+	// sharesJobs is true if an answer is about to need the FluxJobs of all namespaces: then those of one are not read before.
+	sharesJobs bool
 }
 
 // readerQPS is the number of requests per second of most commands.

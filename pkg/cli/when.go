@@ -116,6 +116,7 @@ func (o *options) whenGroup(ctx context.Context, r *reader, name string) ([]when
 	if err != nil {
 		return nil, err
 	}
+	r.sharesJobs = true
 	found, err := o.findInTime(ctx, r, n, 0)
 	if err != nil {
 		return nil, err

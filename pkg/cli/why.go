@@ -119,6 +119,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	if err != nil {
 		return err
 	}
+	r.sharesJobs = now
 	answers, err := o.findInTime(ctx, r, n, wait)
 	if err != nil {
 		return err
