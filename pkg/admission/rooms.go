@@ -117,18 +117,27 @@ func (l *loop) settleOne(key types.NamespacedName, before unsettled) (more match
 	return r.booking(book), less
 }
 
-// wanted returns which slots no pod has taken, if pods are on these nodes and some are still to come. Of the slots of a node the
-// first ones are taken first, as a match takes them over.
+// wanted returns which slots no pod has taken, if pods are on these nodes and some are still to come.
 func (r *room) wanted(placed []string, toCome int) []bool {
+	nodes := make([]string, len(r.slots))
+	for i, s := range r.slots {
+		nodes[i] = s.Node
+	}
+	return Untaken(nodes, placed, toCome)
+}
+
+// Untaken returns which slots of a room no pod has taken, by the nodes of the slots in the order of the allocation, if pods are on the
+// nodes placed and some are still to come. Of the slots of a node the first ones are taken first, as a match takes them over.
+func Untaken(slots, placed []string, toCome int) []bool {
 	on := map[string]int{}
 	for _, node := range placed {
 		on[node]++
 	}
-	wanted := make([]bool, len(r.slots))
+	wanted := make([]bool, len(slots))
 	n := 0
-	for i, s := range r.slots {
-		if on[s.Node] > 0 {
-			on[s.Node]--
+	for i, node := range slots {
+		if on[node] > 0 {
+			on[node]--
 			continue
 		}
 		wanted[i] = true

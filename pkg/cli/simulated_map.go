@@ -25,7 +25,7 @@ func (o *options) drawSimulated(c simulate.Configuration, now simulate.Cluster, 
 	}
 	draw := func(of simulate.Cluster, pods []*corev1.Pod) *tree {
 		nodes := ofType[*corev1.Node](of.Objects)
-		v := treeOf(nodes, pods, slices.Concat(of.PodGroups, converted(of.NativePodGroups)), simulate.OwnersOf(of.Objects), levels, c)
+		v := treeOf(nodes, pods, slices.Concat(of.PodGroups, converted(of.NativePodGroups)), nil, simulate.OwnersOf(of.Objects), levels, c)
 		v.all = len(nodes)
 		return v
 	}

@@ -51,7 +51,7 @@ func named(t *testing.T, name string) []byte {
 	}
 	n := node(name, "a", name)
 	member := pod(name, name, "2", objects.InGroup(name))
-	v := treeOf([]*corev1.Node{n}, []*corev1.Pod{member}, nil, simulate.OwnersOf(nil), []translate.Level{{Type: "rack", Key: "example.com/rack"}}, c)
+	v := treeOf([]*corev1.Node{n}, []*corev1.Pod{member}, nil, nil, simulate.OwnersOf(nil), []translate.Level{{Type: "rack", Key: "example.com/rack"}}, c)
 	var b bytes.Buffer
 	if err := writeSVG(&b, panel{title: name, tree: v, marked: map[string]bool{"lab/" + name: true}}); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,8 @@ type treeNode struct {
 	Unschedulable translate.Amounts `json:"closed,omitempty"`
 	// Groups counts the pods of Fluence's groups, by group.
 	Groups map[string]int `json:"groups,omitempty"`
-	// Seats counts the seats that are held for pods of Fluence's groups that do not exist yet, by group.
+	// Seats counts the seats that are held for pods of Fluence's groups that do not exist yet, and the room of jobs in queues that no
+	// pod has taken yet, by group.
 	Seats map[string]int `json:"seats,omitempty"`
 	// Others counts the pods of other schedulers.
 	Others int `json:"others,omitempty"`
@@ -155,7 +156,12 @@ func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes, a
 	r.notePending(simulate.Cluster{Objects: slices.Concat(ns.owners, objectsOf(ns.pods)), PodGroups: ns.groups}, configuration.Scheduler())
 	var future *simulate.Future
 	pods, groups := ns.pods, ns.groups
-	if !at.IsZero() {
+	var rooms map[string][]seatsOnNode
+	if at.IsZero() {
+		if rooms, err = r.readRooms(ctx, ns); err != nil {
+			return nil, err
+		}
+	} else {
 		if future, err = o.readFuture(ctx, r, configuration, at); err != nil {
 			return nil, err
 		}
@@ -164,16 +170,16 @@ func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes, a
 			holdWhole(&groups[i], future.Placed, ns.ownersOf)
 		}
 	}
-	v := treeOf(nodes, pods, groups, ns.ownersOf, levels, configuration)
+	v := treeOf(nodes, pods, groups, rooms, ns.ownersOf, levels, configuration)
 	v.all, v.namespaces, v.future, v.at = len(all), ns, future, at
 	if len(nodes) < len(all) {
 		// Domains of which some nodes are not shown say how many nodes they have.
-		v.root.countAll(treeOf(all, nil, nil, ns.ownersOf, levels, configuration).root)
+		v.root.countAll(treeOf(all, nil, nil, nil, ns.ownersOf, levels, configuration).root)
 	}
 	return v, nil
 }
 
-func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGroup, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
+func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGroup, rooms map[string][]seatsOnNode, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
 	v := &tree{root: newTreeNode(graph.TypeCluster, graph.TypeCluster), graph: &graph.Graph{}, levels: levels}
 	on := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
@@ -219,7 +225,7 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGro
 		if wholly {
 			held.Status = strings.TrimPrefix(held.Status+","+exclusive, ",")
 		}
-		for _, s := range seats[n.Name] {
+		for _, s := range slices.Concat(seats[n.Name], rooms[n.Name]) {
 			for range s.n {
 				held.Used.Add(s.requests)
 				held.holders.add(held.holders.seats, s.group, s.requests)
