@@ -14,6 +14,7 @@
 //	fleet.go       which nodes may the jobs of a queue use now?
 //	queues.go      what does a Queue say, and can it start jobs?
 //	defaults.go    of which namespaces is an older queue the default too?
+//	limits.go      which limit of its queue keeps a job?
 //	smaller.go     which requests are refused without a question, because a smaller one was?
 //	asker.go       what is asked of the matcher for a job, and what follows from its answer?
 //	restore.go     can a promise be kept that was replaced?

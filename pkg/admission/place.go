@@ -120,20 +120,11 @@ func (l *loop) whyApart(j *job, q *jobQueue, duration time.Duration, wrong error
 		return v1alpha1.ReasonInvalidDuration, wrong.Error()
 	case !l.isAllowed(j.key.Namespace, q):
 		return v1alpha1.ReasonNotAllowed, fmt.Sprintf("namespace %s may not use Queue %s: its spec.namespaceSelector does not select it", j.key.Namespace, name)
-	case q.maxDuration > 0 && duration == 0:
-		return v1alpha1.ReasonNoDuration, fmt.Sprintf("Queue %s takes only jobs with a time limit, of at most %s: set spec.duration", name, q.object.Spec.Limits.Duration)
-	case q.maxDuration > 0 && duration > q.maxDuration:
-		return v1alpha1.ReasonDurationOverLimit, fmt.Sprintf("spec.duration: %q: Queue %s allows at most %s", j.duration, name, q.object.Spec.Limits.Duration)
+	}
+	if reason, message = q.whyTooMuch(j.duration, duration, j.class.pods, j.class.requests); reason != "" {
+		return reason, message
 	}
 	limits := &q.object.Spec.Limits
-	if most := limits.JobSize.Max.Pods; most != nil && j.class.pods > int64(*most) {
-		return v1alpha1.ReasonTooLarge, fmt.Sprintf("spec.pods: %d: Queue %s allows at most %d", j.class.pods, name, *most)
-	}
-	for resource, most := range sumOf(limits.JobSize.Max.Requests, 1) {
-		if j.class.requests[resource] > most {
-			return v1alpha1.ReasonTooLarge, fmt.Sprintf("the pods request %s together: Queue %s allows at most %s", amountOf(resource, j.class.requests[resource]), name, amountOf(resource, most))
-		}
-	}
 	if j.takenIn == name || j.phase == v1alpha1.Waiting {
 		return "", ""
 	}

@@ -58,7 +58,7 @@ func TestQueueCommands(t *testing.T) {
 		"when a job starts where queues are hidden":      {args: "when sweep", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
 		"when a job behind a promise starts as json":     {args: "when sweep -o json", objects: all()},
 		"when a job starts that is held":                 {args: "when kept", objects: all(), want: ExitNo},
-		"when a job of a file with a queue starts":       {args: "when -f -", stdin: strings.Replace(manifest("x", 1, "1"), "name: x", "name: x\n  labels: {fluence.flux-framework.org/queue: batch}", 1), objects: all()},
+		"when a job of a file with a queue starts":       {args: "when -f -", stdin: inBatch(), objects: all()},
 		"when a pod in a queue starts":                   {args: "when pod/single", objects: all()},
 		"when a job of a queue starts that runs":         {args: "when solver", objects: all()},
 	}
@@ -144,4 +144,9 @@ func justFluxJobs(all []runtime.Object) []runtime.Object {
 		}
 		return true
 	})
+}
+
+// inBatch is the manifest of a Job of the queue batch.
+func inBatch() string {
+	return strings.Replace(manifest("x", 1, "1"), "name: x", "name: x\n  labels: {fluence.flux-framework.org/queue: batch}", 1)
 }

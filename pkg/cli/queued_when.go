@@ -51,7 +51,8 @@ func (o *options) whenQueued(ctx context.Context, r *reader, s *whyAnswer) (when
 	if err != nil {
 		return a, err
 	}
-	ahead, ok := jobsUpTo(fj, jobs, byQueueName(queues))
+	named := byQueueName(queues)
+	ahead, ok := jobsUpTo(fj, jobs, named)
 	if !ok {
 		a.Message = fmt.Sprintf("more than %d jobs come before it, too many to foresee: %s", mostAhead, a.Message)
 		return a, nil
@@ -62,6 +63,7 @@ func (o *options) whenQueued(ctx context.Context, r *reader, s *whyAnswer) (when
 	}
 	found := answersOf([]simulate.Start{*start})[0]
 	found.Kind, found.Name, found.queued = a.Kind, a.Name, true
+	found.addLimit(fj, jobs, ahead, named[fj.Spec.Queue])
 	if !found.From.IsZero() {
 		found.Reason, found.Message = a.Reason, a.Message // nothing is promised to it
 	}

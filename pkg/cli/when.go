@@ -40,6 +40,9 @@ type whenAnswer struct {
 	// Promise is the room that a job in a queue is promised.
 	Promise *v1alpha1.JobPromise `json:"promise,omitempty"`
 
+	// Limit is which limit of its queue keeps the job until then or for longer. It is empty if none does, as far as is known.
+	Limit string `json:"limit,omitempty"`
+
 	// simulated is true if the scheduler's code gave the answer, and queued if it did for a job in a queue.
 	simulated, queued bool
 }
@@ -53,7 +56,8 @@ func (o *options) whenCommand() *cobra.Command {
 
 The argument is a name as for the command why. For a job in a queue that is promised room the
 answer is the promise. For one that is not, the jobs before it are assumed to start in their
-order, and each to run until its time limit. The scheduler's own code decides on the
+order, and each to run until its time limit. If a limit of the queue may keep it for longer, the
+answer names it, as for a job of a file. The scheduler's own code decides on the
 cluster as it is now. A group that does not start now starts when what is in its way has
 ended: the pods on its nodes, and the groups before it in the queue, which are promised room
 in their turn. Pods end at their deadlines, and after the annotation ` + "`duration`" + `. This
@@ -107,7 +111,9 @@ func (o *options) whenFiles(ctx context.Context, r *reader, files *resource.File
 	}
 	a.note(r)
 	r.noteQueues(ctx)
-	return answersOf(starts), r.noteDepth(a.configuration, starts)
+	answers := answersOf(starts)
+	r.addLimits(ctx, a, starts, answers)
+	return answers, r.noteDepth(a.configuration, starts)
 }
 
 // whenGroup answers when the groups start that a user names.
@@ -239,6 +245,13 @@ func (o *options) printWhen(ctx context.Context, r *reader, f *outputFormat, ans
 		for i := range answers {
 			a := &answers[i]
 			fmt.Fprintf(w, "%s/%s: %s\n", a.Namespace, o.paint(bold, printableName(a.Name)), o.start(a))
+			if a.Limit != "" {
+				keeps := "its queue keeps it for now"
+				if a.queued {
+					keeps = "a limit of its queue may keep it for longer"
+				}
+				fmt.Fprintf(w, "  %s: %s\n", keeps, o.paint(yellow, printable(a.Limit)))
+			}
 			if text := a.assumes(); text != "" && !slices.Contains(assumes, text) {
 				assumes = append(assumes, text)
 			}

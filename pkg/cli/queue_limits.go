@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/admission"
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// withRoom returns the jobs of a queue that have room.
+func withRoom(jobs []*v1alpha1.FluxJob, queue string) (have []*v1alpha1.FluxJob) {
+	for _, fj := range jobs {
+		if p := fj.Status.Phase; fj.Spec.Queue == queue && (p == v1alpha1.Ready || p == v1alpha1.Running) {
+			have = append(have, fj)
+		}
+	}
+	return have
+}
+
+// addLimit says which limit of its queue a job is over if those before it have started by then.
+func (a *whenAnswer) addLimit(fj *v1alpha1.FluxJob, jobs []*v1alpha1.FluxJob, ahead []simulate.QueuedJob, queue *v1alpha1.Queue) {
+	if queue == nil {
+		return
+	}
+	have := withRoom(jobs, queue.Name)
+	for _, other := range ahead {
+		if other.FluxJob.UID != fj.UID && other.FluxJob.Spec.Queue == queue.Name && !slices.Contains(have, other.FluxJob) {
+			have = append(have, other.FluxJob)
+		}
+	}
+	if why, message := admission.OverLimit(queue, have, fj); why != "" {
+		a.Limit = why + ": " + message + ", if the jobs before it run by then"
+	}
+}
+
+// addLimits says of the groups of files that name a queue which limit of it keeps them now. It says nothing where the user may not
+// read queues.
+func (r *reader) addLimits(ctx context.Context, a addition, starts []simulate.Start, answers []whenAnswer) {
+	if queueIn(a.workload.Objects) == "" {
+		return
+	}
+	all, err := r.readQueues(ctx)
+	if err != nil {
+		return
+	}
+	jobs, _, err := r.readQueuedJobs(ctx)
+	if err != nil {
+		return
+	}
+	queues := byQueueName(all)
+	for i := range starts {
+		fj := a.jobOf(&starts[i])
+		if fj == nil || queues[fj.Spec.Queue] == nil {
+			continue
+		}
+		if why, message := admission.OverLimit(queues[fj.Spec.Queue], withRoom(jobs, fj.Spec.Queue), fj); why != "" {
+			answers[i].Limit = why + ": " + message
+		}
+	}
+}
+
+// jobOf returns what counts in limits of the job in a queue that a group of the files is. It returns nil for a group in no queue.
+func (a addition) jobOf(s *simulate.Start) *v1alpha1.FluxJob {
+	var fj *v1alpha1.FluxJob
+	for _, pod := range a.workload.Pods() {
+		if pod.Namespace != s.Group.Namespace || !slices.Contains(s.Waiting, pod.Name) && !slices.ContainsFunc(s.Placements, func(p simulate.Placement) bool { return p.Pod == pod.Name }) {
+			continue
+		}
+		if fj == nil {
+			if fj = a.jobOfPod(pod); fj.Spec.Queue == "" {
+				return nil
+			}
+			fj.Namespace, fj.Name = s.Group.Namespace, s.Group.Name
+		}
+		fj.Spec.Pods++
+	}
+	return fj
+}
+
+// jobOfPod returns the queue, the requests and the time limit of the job of a pod of the files.
+func (a addition) jobOfPod(pod *corev1.Pod) *v1alpha1.FluxJob {
+	queue, deadline := pod.Labels[v1alpha1.QueueLabel], pod.Spec.ActiveDeadlineSeconds
+	of := group.ControllerOf(pod)
+	for _, job := range ofType[*batchv1.Job](a.workload.Objects) {
+		if job.UID != of.UID {
+			continue
+		}
+		if own, named := job.Labels[v1alpha1.QueueLabel]; named {
+			queue = own
+		}
+		if job.Spec.ActiveDeadlineSeconds != nil {
+			deadline = job.Spec.ActiveDeadlineSeconds
+		}
+	}
+	fj := &v1alpha1.FluxJob{}
+	fj.Spec.Queue, fj.Spec.Requests, fj.Spec.Duration = queue, quantities(translate.Requests(pod)), pod.Annotations[group.DurationAnnotation]
+	delete(fj.Spec.Requests, corev1.ResourcePods) // of which no pod asks for any
+	if fj.Spec.Duration == "" && deadline != nil {
+		fj.Spec.Duration = fmt.Sprintf("%ds", *deadline)
+	}
+	return fj
+}
