@@ -199,7 +199,7 @@ func (l *loop) pass(now time.Time) {
 		return l.asker.spent < time.Duration(l.mayMatch) && time.Since(start) < maxPass && l.ctx.Err() == nil
 	})
 	l.mayMatch.use(l.asker.spent)
-	l.teller.decided(decisions, now)
+	l.teller.decided(decisions, !l.restored.Load(), now)
 	l.teller.metrics.pass(time.Since(start))
 	if len(decisions) > 0 {
 		klog.FromContext(l.ctx).V(4).Info("Jobs of queues have asked for room", "decisions", len(decisions), "matching", l.asker.spent)

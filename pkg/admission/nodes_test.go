@@ -398,7 +398,7 @@ func TestWhyAPromiseMovesIsKnownUntilAllHaveAsked(t *testing.T) {
 	r.d.loop.takeJobs(r.now)
 	l := r.d.loop.teller
 	l.overlapped[b] = overlap{why: "a pod has come"}
-	if l.decided(nil, r.now); !l.overlapped[b].until.IsZero() {
+	if l.decided(nil, false, r.now); !l.overlapped[b].until.IsZero() {
 		t.Error("it is forgotten soon after a pass that has ended before all have asked")
 	}
 	if r.step(); l.overlapped[b].until.IsZero() {

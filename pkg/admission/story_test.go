@@ -113,6 +113,34 @@ func TestAfterARestartRoomAndPromisesAreThereAgain(t *testing.T) {
 	}
 }
 
+func TestAPromiseThatIsLaterAfterARestartSaysWhy(t *testing.T) {
+	r := newRig(t, 3, easy("batch"))
+	a, c := r.submit("a", "batch", 1, 4, "10m"), r.submit("c", "batch", 1, 4, "60m")
+	r.step()
+	r.release(a, c)
+	wide := r.submit("w", "batch", 2, 4, "10m")
+	r.step()
+	said := r.job(wide).Status.Promise
+	if said == nil || said.Why != "" {
+		t.Fatalf("the promise is %+v, want one without a reason", said)
+	}
+	r.changeNode("n3", cordoned) // the scheduler that hears of it ends before it has looked at it
+	restart := func() *v1alpha1.JobPromise {
+		r.build()
+		r.putQueue(easy("batch"))
+		r.reload()
+		r.after(3 * time.Second)
+		return r.job(wide).Status.Promise
+	}
+	later := restart()
+	if later == nil || !later.At.After(said.At.Time) || later.Why != whyRestarted {
+		t.Fatalf("the promise is %+v, want a later one than at %s with the reason %q", later, said.At, whyRestarted)
+	}
+	if again := restart(); again == nil || *again != *later {
+		t.Errorf("after another restart the promise is %+v, want %+v", again, later)
+	}
+}
+
 func TestGroupsInNoQueueDoNotWaitForPromisesForEver(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	r.submit("a", "batch", 1, 4, "10m")

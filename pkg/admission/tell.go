@@ -74,12 +74,16 @@ func (t *teller) forget(key types.NamespacedName) {
 	delete(t.overlapped, key)
 }
 
-// decided makes the teller tell what a pass has decided.
-func (t *teller) decided(all []queue.Decision, now time.Time) {
+// decided makes the teller tell what a pass has decided. restoring is true until the jobs have asked once since this scheduler leads.
+func (t *teller) decided(all []queue.Decision, restoring bool, now time.Time) {
 	for i := range all {
 		d := &all[i]
-		if d.Change == queue.Promised && !d.Before.From.IsZero() && d.Promise.From.After(d.Before.From) {
+		switch {
+		case d.Change != queue.Promised:
+		case !d.Before.From.IsZero() && d.Promise.From.After(d.Before.From):
 			t.movedLater(d, now)
+		case d.Before.From.IsZero() && restoring:
+			t.restoredLater(d, now)
 		}
 		t.look(d.Key)
 	}
@@ -117,6 +121,20 @@ func (t *teller) movedLater(d *queue.Decision, now time.Time) {
 	defer t.jobs.mu.Unlock()
 	if j := t.jobs.byKey[d.Key]; j != nil && j.promise != nil && !movedLittle(d.Before.From, d.Promise.From, now) {
 		j.promise.why = why
+	}
+}
+
+// restoredLater records why a promise is later than the one of an earlier process, which the FluxJob shows. On which nodes that was is
+// not known any more.
+func (t *teller) restoredLater(d *queue.Decision, now time.Time) {
+	t.jobs.mu.Lock()
+	defer t.jobs.mu.Unlock()
+	j := t.jobs.byKey[d.Key]
+	if j == nil || j.promise == nil || j.promised == nil {
+		return
+	}
+	if told := j.promised.At.Time; d.Promise.From.After(told) && !movedLittle(told, d.Promise.From, now) {
+		j.promise.why = whyRestarted
 	}
 }
 
