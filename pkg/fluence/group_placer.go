@@ -270,16 +270,17 @@ func clusterStateAnywhere(a *groupPlacer, plan gang.Plan) placement.ClusterState
 	}
 }
 
-// overlookedBy returns the reservations that a match for a plan overlooks, and those of them that a first match spares. Of the
-// promises to jobs of queues it overlooks those to jobs after it, and spares them too.
+// overlookedBy returns the reservations that a match for a plan overlooks, and those of them that a first match spares. These
+// are what is promised to the groups and jobs after it: it takes their room only if it finds no other. Two kinds of plans spare
+// nothing. With optional pods, a first match would place fewer pods, and the others would ignore these reservations a moment
+// later. Pods that replace lost members and have no kept end go before everything.
 func overlookedBy(b *base, plan gang.Plan, needed time.Duration, now time.Time) (ignored, spared []match.JobID) {
 	rank, first := rankForRoom(plan), goesFirst(plan) && needed == 0
 	ignored = b.promises.ignoredBy(plan.Key, rank, first, needed > 0, now)
-	spared = sparedBy(b, plan)
 	rank.Urgent = first
 	ofJobs := b.queues.promisesAfter(rank)
 	if len(plan.Optional) == 0 && !first {
-		spared = append(spared, ofJobs...)
+		spared = append(b.promises.sparedBy(rank), ofJobs...)
 	}
 	return append(ignored, ofJobs...), spared
 }

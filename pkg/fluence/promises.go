@@ -289,10 +289,9 @@ func (s *promises) ignoredLater(key types.NamespacedName, rank gang.Rank) []matc
 }
 
 // sparedBy returns the reservations that the first match for a group respects and the second one ignores. These are the
-// reservations of the groups after it. A group without a promise has only the second match.
-func (s *promises) sparedBy(key types.NamespacedName) []match.JobID {
-	own := s.get(key)
-	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return own != nil && own.rank.Less(p.rank) && !p.leaves })
+// reservations of the groups after it. One that its group is about to leave is not spared.
+func (s *promises) sparedBy(rank gang.Rank) []match.JobID {
+	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return rank.Less(p.rank) && !p.leaves })
 }
 
 // jobsOf returns the reservations of some promises, in order.

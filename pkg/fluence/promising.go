@@ -324,15 +324,6 @@ func stayPromised(a *groupPlacer, key types.NamespacedName) {
 	}
 }
 
-// sparedBy returns the reservations that the first match for a plan respects. A plan with optional pods respects none. Its first
-// match would place fewer pods, and the others would ignore these reservations a moment later.
-func sparedBy(b *base, plan gang.Plan) []match.JobID {
-	if len(plan.Optional) > 0 {
-		return nil
-	}
-	return b.promises.sparedBy(plan.Key)
-}
-
 // usePromise ends the promise of a group that has started. Others may take the room that it leaves.
 func usePromise(a *groupPlacer, key types.NamespacedName) {
 	wasLast, p := a.promises.asked(key), a.promises.drop(key)

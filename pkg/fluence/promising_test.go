@@ -70,6 +70,50 @@ func TestAGroupWithAPromiseSparesLaterOnes(t *testing.T) {
 	}
 }
 
+// A group without a promise spares the nodes that one after it is promised, too, if it finds others. If it does not, it starts
+// there, and the message of the other one names it.
+func TestAGroupWithoutAPromiseSparesLaterOnes(t *testing.T) {
+	for name, tc := range map[string]struct{ taken, on, why string }{
+		"there is another node": {on: "n2"},
+		"there is none":         {taken: "n2", on: "n0", why: "pod ns/urgent was placed on node n0 before it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.Promises = Promises{Depth: 1, Horizon: metav1.Duration{Duration: time.Hour}}
+				r.pl.walltimes.enforced = true
+				r.node("n0", 8)
+				r.node("n1", 8)
+				r.node("n2", 4) // too small for the group with the promise
+				r.pass(settleTime)
+				r.schedule()
+				lone := func(name, cpu, node string, seconds int64, edit ...func(*corev1.Pod)) {
+					r.pod(name, append(edit, objects.CPU(cpu), withoutGrace, func(p *corev1.Pod) {
+						p.Spec.ActiveDeadlineSeconds = &seconds
+						if node != "" {
+							p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+						}
+					})...)
+					r.pass(2 * time.Second)
+				}
+				lone("busy", "8", "n1", 600)
+				if tc.taken != "" {
+					lone("small", "4", tc.taken, 1200)
+				}
+				r.gangFor("promised", 2, 0, "10m")
+				r.pass(2 * time.Second)
+				lone("urgent", "4", "", 1200, atPriority(1))
+				if got := r.assigned()["urgent"]; got != tc.on {
+					t.Errorf("it is on %q, want %q; these run: %v", got, tc.on, r.assigned())
+				}
+				p := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "promised"})
+				if p == nil || p.why != tc.why {
+					t.Errorf("the promise is %+v, want one that moved because of %q", p, tc.why)
+				}
+			})
+		})
+	}
+}
+
 // waitsInPermit makes the pods of a gang wait before they are bound.
 type waitsInPermit struct{ gang string }
 
