@@ -82,13 +82,27 @@ func (r *rig) running() map[string]int {
 	return n
 }
 
+// startedBefore reports whether why says that a pod of a job before j has moved j's promise. Such a job starts in promised room if
+// it finds no other.
+func (s stream) startedBefore(j *streamJob, why string) bool {
+	for _, o := range s.jobs {
+		if o == j {
+			return false
+		}
+		if strings.HasPrefix(why, fmt.Sprintf("pod %s/%s-", ns, o.name)) && strings.HasSuffix(why, " before it") {
+			return true
+		}
+	}
+	return false
+}
+
 // maxStream is after how long a stream is over at the latest.
 const maxStream = 3 * time.Hour
 
 // play runs a stream and returns what was wrong, as the names of the rules that were broken:
 //
 //   - Later: a promise moved later without a reason or, in an orderly stream, for another one than that a job before it
-//     was promised an earlier time. The moment in which another job is let before it counts too.
+//     was promised room there or has started there. The moment in which another job is let before it counts too.
 //   - Late: a promised job of an orderly stream has not started two seconds after its time.
 //   - Starved: a job has waited for longer than all others could run, or for ever.
 func play(r *rig, s stream) (broken []string) {
@@ -127,7 +141,7 @@ func play(r *rig, s stream) (broken []string) {
 			if later := p.at().Sub(was); known && later > 0 && later <= sameEnd {
 				continue // the pods that it waits for were bound a moment after they had found nodes
 			}
-			if known && p.at().After(was) && p.why != whyBefore && (s.orderly || p.why == "" || p.why == whyChanged) {
+			if known && p.at().After(was) && p.why != whyBefore && !s.startedBefore(j, p.why) && (s.orderly || p.why == "" || p.why == whyChanged) {
 				blame("Later: the time of %s moved from %s to %s, because %q", j.name, was.Sub(began), p.at().Sub(began), p.why)
 			}
 			promises[j.name], j.due = p.at(), p.at()
@@ -145,7 +159,23 @@ func play(r *rig, s stream) (broken []string) {
 	return broken
 }
 
-// inStream plays a stream. edit changes a request before the matcher gets it, or answers it with an error; nil
+// isGreedy reports whether a request overlooks promises to groups after its own although there is room beside them. The names of
+// groups are in their order.
+func (r *rig) isGreedy(engine match.Engine, q match.Request) bool {
+	_, own, _ := strings.Cut(q.Holder, "/")
+	spared := r.pl.promises.jobsOf(func(of types.NamespacedName, p *promise) bool { return of.Name > own && !p.leaves })
+	ignored := len(q.Ignore)
+	q.Ignore = slices.DeleteFunc(slices.Clone(q.Ignore), func(id match.JobID) bool { return slices.Contains(spared, id) })
+	if q.Op != match.Allocate || len(q.Ignore) == ignored {
+		return false
+	}
+	q.Op = match.WithoutAllocating
+	_, err := engine.Match(r.ctx, q)
+	return err == nil
+}
+
+// inStream plays a stream, and returns what play does and, as Greedy, each job of an orderly stream that took room which is
+// promised to one after it, and had other room. edit changes a request before the matcher gets it, or answers it with an error; nil
 // changes none.
 func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error) (broken []string) {
 	t.Helper()
@@ -155,20 +185,23 @@ func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error)
 		r.pl.args.Promises = Promises{Depth: s.depth, Horizon: metav1.Duration{Duration: time.Hour}}
 		r.pl.args.MaxBypass = metav1.Duration{Duration: 5 * time.Minute}
 		r.pl.walltimes.enforced = true
-		if edit != nil {
-			r.matcherFake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+			if edit != nil {
 				if err := edit(r, &q); err != nil {
 					return nil, err
 				}
-				return engine.Match(r.ctx, q)
-			})
-		}
+			}
+			if s.orderly && r.isGreedy(engine, q) {
+				broken = append(broken, "Greedy: "+q.Holder+" overlooked later promises, and needed not to")
+			}
+			return engine.Match(r.ctx, q)
+		})
 		for i := range s.nodes {
 			r.node(fmt.Sprintf("n%d", i), 8)
 		}
 		r.pass(settleTime)
 		r.schedule()
-		broken = play(r, s)
+		broken = append(broken, play(r, s)...)
 	})
 	return broken
 }
@@ -215,6 +248,14 @@ func TestTheStreamsFindFaults(t *testing.T) {
 			for _, j := range r.pl.promises.Jobs() {
 				if q.Op == match.Allocate && !slices.Contains(q.Ignore, j.ID) {
 					q.Ignore = append(slices.Clone(q.Ignore), j.ID)
+				}
+			}
+			return nil
+		}},
+		"a match spares no promises to others after its group": {"Greedy", func(r *rig, q *match.Request) error {
+			for _, id := range r.pl.promises.jobsOf(func(of types.NamespacedName, _ *promise) bool { return "ns/"+of.Name > q.Holder }) {
+				if q.Op == match.Allocate && !slices.Contains(q.Ignore, id) {
+					q.Ignore = append(slices.Clone(q.Ignore), id)
 				}
 			}
 			return nil
