@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
@@ -35,6 +36,8 @@ var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
 // A Client is the API of an API server.
 type Client struct {
+	// pods is answered with the metadata of pods. Pods are many, and nothing reads the answers.
+	pods    metadata.Interface
 	objects dynamic.Interface
 	now     func() time.Time
 }
@@ -46,7 +49,11 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the client of evictions: %w", err)
 	}
-	return &Client{objects: objects, now: time.Now}, nil
+	pods, err := metadata.NewForConfig(flowcontrol.Unlimited(config))
+	if err != nil {
+		return nil, fmt.Errorf("build the client that evicts pods: %w", err)
+	}
+	return &Client{pods: pods, objects: objects, now: time.Now}, nil
 }
 
 // Mark implements API.
@@ -97,13 +104,13 @@ func (c *Client) patchPod(ctx context.Context, namespace string, pod preemption.
 	if err != nil {
 		return fmt.Errorf("encode the mark of pod %s: %w", pod.Name, err)
 	}
-	_, err = c.objects.Resource(podsResource).Namespace(namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: FieldManager}, "status")
+	_, err = c.pods.Resource(podsResource).Namespace(namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{FieldManager: FieldManager}, "status")
 	return ignoreGone("mark pod "+pod.Name, err)
 }
 
 // Delete implements API.
 func (c *Client) Delete(ctx context.Context, namespace string, pod preemption.VictimPod) error {
-	err := c.objects.Resource(podsResource).Namespace(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	err := c.pods.Resource(podsResource).Namespace(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 	return ignoreGone("delete pod "+pod.Name, err)
 }
 

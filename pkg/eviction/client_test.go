@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -98,9 +99,9 @@ func TestAConflictIsNoSuccess(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
-			objects.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
-			c := &Client{objects: objects, now: time.Now}
+			pods := metadatafake.NewSimpleMetadataClient(runtime.NewScheme())
+			pods.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			c := &Client{pods: pods, now: time.Now}
 			pod := preemption.VictimPod{Name: "a", UID: "u-1"}
 			if err := c.Delete(t.Context(), "lab", pod); (err != nil) != tc.wants {
 				t.Errorf("Delete: %v", err)
@@ -132,9 +133,9 @@ func TestAConflictIsAnotherObjectOrAnotherWrite(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
-			objects.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
-			c := &Client{objects: objects, now: time.Now}
+			pods := metadatafake.NewSimpleMetadataClient(runtime.NewScheme())
+			pods.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			c := &Client{pods: pods, now: time.Now}
 			pod := preemption.VictimPod{Name: "p", UID: "u-1"}
 			for what, err := range map[string]error{
 				"deletion": c.Delete(t.Context(), "lab", pod),
