@@ -147,6 +147,8 @@ type Evictor struct {
 	order []*plan
 	// pausedUntil is the time before which nothing is sent, as the API server asked.
 	pausedUntil time.Time
+	// inFlight is the number of requests in flight. mayFly is how many may be now.
+	inFlight, mayFly int
 	// changes are the changes that were not observed yet.
 	changes []Change
 	// refused has the victims that are in no plan until a time, by UID.
@@ -169,7 +171,7 @@ func New(c Config) *Evictor {
 	if c.Observe == nil {
 		c.Observe = func(Change) {}
 	}
-	return &Evictor{Config: c, wakeup: make(chan struct{}, 1), plans: map[types.UID]*plan{}, refused: map[types.UID]time.Time{}}
+	return &Evictor{Config: c, wakeup: make(chan struct{}, 1), mayFly: minInFlight, plans: map[types.UID]*plan{}, refused: map[types.UID]time.Time{}}
 }
 
 // Start accepts a plan. It sends nothing itself, so it may be called in a scheduling cycle. It returns false if

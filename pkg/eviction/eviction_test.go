@@ -194,6 +194,30 @@ func TestAPodThatEndsIsNotDeletedAgain(t *testing.T) {
 }
 
 // A plan that was stopped does not keep its preemptor from the next one, and has an outcome.
+// A victim that goes by itself before its mark is written needs none, and the others do not wait for it.
+func TestVictimsDoNotWaitForTheMarkOfOneThatHasGone(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(request string, _ int) error {
+			if request == "mark b" {
+				return apierrors.NewForbidden(schema.GroupResource{}, "b", nil)
+			}
+			return nil
+		}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a"), f.victim("b")}})
+	}, func(f *fakeAPI, e *Evictor) {
+		f.mu.Lock()
+		delete(f.pods, "b-0")
+		delete(f.pods, "b-1")
+		f.mu.Unlock()
+		e.PodChanged()
+	})
+	for _, want := range []string{"delete a-0", "delete a-1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("requests %q, want %q among them", got, want)
+		}
+	}
+}
+
 func TestAPlanCanFollowOneThatWasStopped(t *testing.T) {
 	cases := map[string]struct {
 		then func(f *fakeAPI, e *Evictor)
@@ -398,6 +422,44 @@ func TestAMarkIsReadAsItWasWritten(t *testing.T) {
 	}
 	if _, ok := Parse("evicted by hand"); ok {
 		t.Error("another message is read as a mark")
+	}
+}
+
+// The first pod ends soon although many are evicted, and a busy API server does not get many requests at once after its pause.
+func TestTheFirstRequestsAreFew(t *testing.T) {
+	f := &fakeAPI{pods: map[string]*corev1.Pod{}}
+	v := f.victim("a")
+	for i := range 100 {
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: fmt.Sprintf("b-%d", i), UID: types.UID(fmt.Sprintf("b-%d", i))})
+		f.pods[fmt.Sprintf("b-%d", i)] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprintf("b-%d", i))}}
+	}
+	now := time.Now()
+	e := New(Config{API: f, Leading: func() bool { return true }, PodOf: f.pod, Now: func() time.Time { return now }})
+	e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	var inFlight []call
+	send := func() int {
+		for c, _, ok := e.next(); ok; c, _, ok = e.next() {
+			inFlight = append(inFlight, c)
+		}
+		return len(inFlight)
+	}
+	answer := func(err error) {
+		for _, c := range inFlight {
+			e.answered(t.Context(), c, err)
+		}
+		inFlight = nil
+	}
+	for i, want := range []int{1, 3, 6, 12, 16} { // the first is the mark
+		if got := send(); got != want {
+			t.Errorf("%d requests are in flight after %d answers, want %d", got, i, want)
+		}
+		answer(nil)
+	}
+	send()
+	answer(apierrors.NewTooManyRequests("busy", 1))
+	now = now.Add(time.Minute)
+	if got := send(); got != 2 {
+		t.Errorf("%d requests are in flight after the API server was too busy, want 2", got)
 	}
 }
 

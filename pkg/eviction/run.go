@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// maxInFlight bounds the requests that are in flight.
-	maxInFlight = 16
+	// minInFlight and maxInFlight bound the requests that are in flight. It begins with few, and each success allows one
+	// more: a busy API server answers all of many requests late, and the first pod would begin to end as late as they. With
+	// one, all would wait for a request without an answer.
+	minInFlight, maxInFlight = 2, 16
 	// callTimeout is the deadline of one request, and of the two for a pod.
 	callTimeout = 10 * time.Second
 	// minBackoff and maxBackoff bound the time after which a request for a victim is tried again.
@@ -75,7 +77,6 @@ var errBegun = errors.New("the owner is suspended already")
 func (e *Evictor) Run(ctx context.Context) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	slots := make(chan struct{}, maxInFlight)
 	for {
 		again := e.Now().Add(leadingCheckInterval)
 		for e.Leading() {
@@ -84,13 +85,7 @@ func (e *Evictor) Run(ctx context.Context) {
 			if again = next; !ok {
 				break
 			}
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
 			calls.Go(func() {
-				defer func() { <-slots }()
 				callCtx, cancel := context.WithTimeout(ctx, callTimeout)
 				defer cancel()
 				e.answered(ctx, c, c.send(callCtx))
@@ -130,15 +125,26 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 			again = t
 		}
 	}
-	if now.Before(e.pausedUntil) {
+	switch {
+	case e.inFlight >= e.mayFly:
+		return c, again, false // each answer is a signal
+	case now.Before(e.pausedUntil):
 		return c, e.pausedUntil, false
 	}
 	for _, p := range e.order {
+		// It is asked once, because a plan may have thousands of victims.
+		marked := p.isMarked()
 		for _, v := range p.victims {
 			if v.settled {
 				continue
 			}
-			c, ok := e.nextOf(p, v, now)
+			was := v.State
+			c, ok := e.nextOf(p, v, marked, now)
+			if !marked && v.State != was && p.isMarked() {
+				// The last victim without a mark has gone. The victims before it may be touched now too.
+				marked = true
+				signal.Send(e.wakeup)
+			}
 			switch {
 			case !ok:
 				if d := v.doubtUntil; p.canceled && d.After(now) {
@@ -152,6 +158,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 			case now.Before(p.mayGoAt) && !idle:
 				later(now.Add(idleCheckInterval))
 			default:
+				e.inFlight++
 				v.inFlight++
 				c.mayMark = !v.markSent
 				v.markSent = true
@@ -159,6 +166,9 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 				return c, again, true
 			}
 		}
+	}
+	if e.inFlight == 0 {
+		e.mayFly = minInFlight
 	}
 	return c, again, false
 }
@@ -173,8 +183,9 @@ func (e *Evictor) bindsIdle() bool {
 	}
 }
 
-// nextOf returns the next request for a victim. It records if the pods of the victim have gone.
-func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
+// nextOf returns the next request for a victim. It records if the pods of the victim have gone. marked is isMarked of the
+// plan.
+func (e *Evictor) nextOf(p *plan, v *victim, marked bool, now time.Time) (c call, ok bool) {
 	c = call{plan: p, victim: v}
 	// The pods are many, and what is asked for here does not change while requests are in flight.
 	ending, gone := v.begun, false
@@ -213,7 +224,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		c.send = func(ctx context.Context) error { return e.API.Close(ctx, v.Victim, v.mark) }
 		c.done = func() { v.settled = true }
 		return c, true
-	case v.State != Ending && !v.mayEnd(), !v.begun && !p.isMarked():
+	case v.State != Ending && !v.mayEnd(), !v.begun && !marked:
 	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
 		c.touches, c.suspends = true, true
 		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
@@ -324,8 +335,10 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v, now := c.victim, e.Now()
+	e.inFlight--
 	v.inFlight--
 	if err == nil {
+		e.mayFly = min(e.mayFly+1, maxInFlight)
 		v.attempts, v.Problem, v.retryAt = 0, "", time.Time{}
 		v.refusals, v.Refused = 0, false
 		c.done()
@@ -345,7 +358,7 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	after, busy := flowcontrol.RetryAfter(err)
 	e.Failed(busy)
 	if busy {
-		e.pausedUntil = now.Add(after)
+		e.pausedUntil, e.mayFly = now.Add(after), minInFlight
 	}
 	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
 	if isRefusal(err) {
