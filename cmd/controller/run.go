@@ -203,6 +203,8 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	// As of kube-scheduler: otherwise the API server compresses each watch, event by event.
+	cfg.DisableCompression = true
 	if err := podgroup.LimitClient(cfg); err != nil {
 		return nil, err
 	}
