@@ -64,7 +64,7 @@ func newDriver(cfg Config, a api, m *metrics) *Driver {
 	d.loop = newLoop(&d.cfg, d.jobs, queues, d.happened, d.writer, d.state)
 	changed := func() { cfg.Groups.Changed() }
 	d.queuesRead = newKindWatch(cfg.API, v1alpha1.Queues, &v1alpha1.Queue{}, queues, changed)
-	d.jobsRead = newKindWatch(cfg.API, v1alpha1.FluxJobs, &v1alpha1.FluxJob{}, d.jobs, changed)
+	d.jobsRead = newKindWatch(cfg.API, v1alpha1.FluxJobs, &v1alpha1.FluxJob{}, arriving{d.jobs, d.writer.pace}, changed)
 	return d
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/pace"
 	"github.com/flux-k8s/fluence/pkg/signal"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -52,6 +53,18 @@ func newJobs(rules Groups, wake chan<- struct{}, now func() time.Time) *jobs {
 		changed: map[types.NamespacedName]struct{}{}, unsettled: map[types.NamespacedName]unsettled{},
 		gone: map[types.NamespacedName]*job{}, apart: map[types.NamespacedName]struct{}{}, wake: wake, now: now,
 	}
+}
+
+// An arriving is the store of jobs for a watch. It tells a pace of each that is new.
+type arriving struct {
+	*jobs
+	pace *pace.Pace
+}
+
+// Add implements cache.ReflectorStore.
+func (a arriving) Add(obj any) error {
+	a.pace.Came()
+	return a.jobs.Add(obj)
 }
 
 // Add implements cache.ReflectorStore.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/fairqueue"
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
+	"github.com/flux-k8s/fluence/pkg/pace"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/signal"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -25,11 +25,8 @@ import (
 const (
 	// urgentWriters is how many FluxJobs are written at the same time that others wait for: allocations, promises, and what the first jobs say.
 	urgentWriters = 8
-	// laterWriters is how many of the others are, and laterEach and laterAtOnce bound their number by a token bucket. A hundred
-	// thousand jobs may wait.
+	// laterWriters is how many of the others are. A pace bounds their number: a hundred thousand jobs may wait.
 	laterWriters = 2
-	laterEach    = 20 * time.Millisecond
-	laterAtOnce  = 100
 	// retryAfter is after which time a job asks again whose allocation the API server does not take.
 	retryAfter = 10 * time.Second
 )
@@ -46,7 +43,8 @@ type writer struct {
 
 	urgent, later workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	queues        workqueue.TypedRateLimitingInterface[string]
-	limit         *rate.Limiter
+	// pace bounds the writes of later, more so while many FluxJobs come.
+	pace *pace.Pace
 
 	mu sync.Mutex
 	// writing are the FluxJobs that are being written.
@@ -73,7 +71,7 @@ func newWriter(a api, j *jobs, recorder events.EventRecorder, m *metrics, now fu
 		api: a, jobs: j, recorder: recorder, metrics: m, now: now, changed: changed,
 		urgent: fairqueue.New("", backoff(), namespace), later: fairqueue.New("", backoff(), namespace),
 		queues:  fairqueue.New("", workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, 30*time.Second), func(name string) string { return name }),
-		limit:   rate.NewLimiter(rate.Every(laterEach), laterAtOnce),
+		pace:    pace.New(),
 		writing: map[types.NamespacedName]struct{}{}, statuses: map[string]queueStatus{},
 	}
 }
@@ -111,7 +109,7 @@ func (w *writer) run(ctx context.Context) {
 	for range laterWriters {
 		all.Go(func() {
 			work(ctx, w.later, func(ctx context.Context, key types.NamespacedName) error {
-				if err := w.limit.Wait(ctx); err != nil {
+				if err := w.pace.Wait(ctx); err != nil {
 					return nil //nolint:nilerr // ctx has ended
 				}
 				return w.writeJob(ctx, key)

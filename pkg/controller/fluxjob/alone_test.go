@@ -38,7 +38,7 @@ func newReconciler(t *testing.T, on interceptor.Funcs, objs ...client.Object) (*
 	recorder := events.NewFakeRecorder(100)
 	return &reconciler{
 		config: DefaultConfig(), client: c, live: c, queues: queues, events: recorder, clock: testingclock.NewFakePassiveClock(newWorld(t).now), count: count,
-		turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
+		announcer: newAnnouncer(), turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
 	}, recorder
 }
 

@@ -161,7 +161,7 @@ func (o *observation) enter() step {
 	if _, err := fsd.ParseLimit("", note.Duration); err == nil && note.Duration != "" && len(note.Duration) <= maxDurationText {
 		fj.Spec.Duration = note.Duration
 	}
-	return step{what: "create", create: fj, counts: actionCreated, events: normal(eventQueued, "waits in queue %s as FluxJob %s", queue, fj.Name)}
+	return step{what: "create", create: fj, counts: actionCreated, events: queuedNote(queue, fj.Name)}
 }
 
 // seatsTaken returns the nodes on which a Job has pods that have not ended.

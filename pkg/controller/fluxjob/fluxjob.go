@@ -24,6 +24,7 @@
 //	served.go      May the controller watch what it needs?
 //	metrics.go     What is counted?
 //	reconcile.go   How is a decision carried out?
+//	announce.go    When does an event tell that a workload waits?
 //	setup.go       Which events lead to a reconcile?
 package fluxjob
 

@@ -37,6 +37,8 @@ type reconciler struct {
 	events events.EventRecorder
 	clock  clock.PassiveClock
 	count  *prometheus.CounterVec
+	// announcer has the events that tell of new FluxJobs.
+	announcer *announcer
 
 	// turn has room for one: the worker that decides and writes a step of which no two may be taken at a time. It is no lock, because
 	// it is kept over requests: whoever waits for it has a deadline.
@@ -100,7 +102,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if s.counts != "" {
 			r.count.WithLabelValues(s.counts).Inc()
 		}
-		r.send(o, s.events)
+		if s.create != nil {
+			r.announce(req, o, s.events)
+		} else {
+			r.send(o, s.events)
+		}
 		if s.remove && o.workload == nil {
 			return ctrl.Result{}, nil
 		}

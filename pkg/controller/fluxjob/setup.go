@@ -57,7 +57,7 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 	r := &reconciler{
 		config: config, client: mgr.GetClient(), live: direct, queues: queues,
 		events: mgr.GetEventRecorder(FieldManager), clock: clock.RealClock{}, count: count,
-		turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
+		announcer: newAnnouncer(), turn: make(chan struct{}, 1), told: map[types.NamespacedName]string{},
 	}
 	ready := make(chan struct{})
 	err = mgr.Add(everywhere{manager.RunnableFunc(func(ctx context.Context) error {
@@ -75,7 +75,11 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		select {
 		case <-ready:
-			return r.watch(mgr)
+			if err := r.watch(mgr); err != nil {
+				return err
+			}
+			r.announceLater(klog.NewContext(ctx, mgr.GetLogger()))
+			return nil
 		case <-ctx.Done():
 			return nil
 		}
