@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +56,31 @@ func TestFluxJobsThatComeGoFirst(t *testing.T) {
 	if s, ok := d.jobsRead.store.ReflectorStore.(arriving); !ok || s.pace != d.writer.pace {
 		t.Error("the watch of FluxJobs does not tell the writer of those that come")
 	}
+}
+
+// Jobs that are gone take no turn from those of which something is to be said.
+func TestJobsThatAreGoneCostNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		w := r.d.writer
+		for w.pace.Allow() {
+		}
+		<-time.After(time.Second / pace.Calm) // one may be written
+		for i := range 50 {
+			w.add(types.NamespacedName{Namespace: ns, Name: fmt.Sprintf("gone-%d", i)}, false)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { w.run(ctx) })
+		synctest.Wait()
+		if n := w.later.Len(); n != 0 {
+			t.Errorf("%d of 50 jobs that are gone wait for their turn", n)
+		}
+		if !w.pace.Allow() {
+			t.Error("they took the turn of others")
+		}
+		cancel()
+		w.stop()
+		all.Wait()
+	})
 }

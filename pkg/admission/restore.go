@@ -20,7 +20,7 @@ const (
 	whyLonger  = "what runs on its nodes ends later than it was to"
 	whyUnknown = "its nodes, or what it asks for, have changed"
 	// whyRestarted is why a promise is later than that of an earlier process.
-	whyRestarted = "its nodes, or what runs on them, changed while the scheduler was started anew"
+	whyRestarted = "its nodes, what runs on them, or what it asks for changed while no scheduler led"
 )
 
 // maxOverdue is for how long a promise stands whose time has come, while what was to end by then has not.

@@ -109,6 +109,9 @@ func (w *writer) run(ctx context.Context) {
 	for range laterWriters {
 		all.Go(func() {
 			work(ctx, w.later, func(ctx context.Context, key types.NamespacedName) error {
+				if !w.isDue(key) {
+					return nil // it takes no turn from others
+				}
 				if err := w.pace.Wait(ctx); err != nil {
 					return nil //nolint:nilerr // ctx has ended
 				}
@@ -183,6 +186,21 @@ func (w *writer) end(key types.NamespacedName) {
 // again is after which time a FluxJob is written that is just being written.
 const again = 50 * time.Millisecond
 
+// isDue reports whether a FluxJob is to be read or written.
+func (w *writer) isDue(key types.NamespacedName) bool {
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	j := w.jobs.byKey[key]
+	return j != nil && !j.isOver() && (j.readAgain || saysMore(j, w.now()))
+}
+
+// saysMore reports whether a job is to say something else than its FluxJob. What was added because of numbers is written,
+// whatever needsWrite says of them. The caller holds jobs.mu.
+func saysMore(j *job, now time.Time) bool {
+	write, _ := j.needsWrite(true, now)
+	return write || j.room == nil && j.message != j.sayMessage && j.sayReason != ""
+}
+
 // writeJob writes a FluxJob if it says something else than it is to say.
 func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	w.pause(ctx)
@@ -209,10 +227,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	now := w.now()
-	// What was added because of numbers is written, whatever needsWrite says of them.
-	write, _ := j.needsWrite(true, now)
-	write = write || j.room == nil && j.message != j.sayMessage && j.sayReason != ""
-	if !write {
+	if !saysMore(j, now) {
 		w.jobs.mu.Unlock()
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -25,34 +26,41 @@ func withRoom(jobs []*v1alpha1.FluxJob, queue string) (have []*v1alpha1.FluxJob)
 	return have
 }
 
-// addLimit says which limit of its queue a job is over if those before it have started by then.
-func (a *whenAnswer) addLimit(fj *v1alpha1.FluxJob, jobs []*v1alpha1.FluxJob, ahead []simulate.QueuedJob, queue *v1alpha1.Queue) {
+// addLimit says which limit of its queue a job is over beside those that have room now and may keep it for longer than until it would
+// start. Those that have not started do not count: when they end is not known.
+func (a *whenAnswer) addLimit(fj *v1alpha1.FluxJob, jobs []*v1alpha1.FluxJob, queue *v1alpha1.Queue) {
 	if queue == nil {
 		return
 	}
-	have := withRoom(jobs, queue.Name)
-	for _, other := range ahead {
-		if other.FluxJob.UID != fj.UID && other.FluxJob.Spec.Queue == queue.Name && !slices.Contains(have, other.FluxJob) {
-			have = append(have, other.FluxJob)
-		}
-	}
-	if why, message := admission.OverLimit(queue, have, fj); why != "" {
-		a.Limit = why + ": " + message + ", if the jobs before it run by then"
+	have := slices.DeleteFunc(withRoom(jobs, queue.Name), func(other *v1alpha1.FluxJob) bool {
+		room := other.Status.Allocation
+		return room != nil && room.End != nil && !room.End.After(a.From.Time)
+	})
+	why, message := admission.OverLimit(queue, have, fj)
+	switch why {
+	case "":
+	case v1alpha1.ReasonLimitReached:
+		a.Limit = why + ": " + message + ", unless jobs that run now end before their time limits"
+	default:
+		a.Limit = why + ": " + message
 	}
 }
 
-// addLimits says of the groups of files that name a queue which limit of it keeps them now. It says nothing where the user may not
-// read queues.
+// addLimits says of the groups of files that name a queue which limit of it keeps them now. It notes if that cannot be read.
 func (r *reader) addLimits(ctx context.Context, a addition, starts []simulate.Start, answers []whenAnswer) {
 	if queueIn(a.workload.Objects) == "" {
 		return
 	}
 	all, err := r.readQueues(ctx)
-	if err != nil {
-		return
+	var jobs []*v1alpha1.FluxJob
+	if err == nil {
+		jobs, _, err = r.readQueuedJobs(ctx)
 	}
-	jobs, _, err := r.readQueuedJobs(ctx)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return // noteQueues says it
+	case err != nil:
+		r.notes = append(r.notes, fmt.Sprintf("whether a limit of the queue keeps them is not known: %v", err))
 		return
 	}
 	queues := byQueueName(all)

@@ -63,7 +63,7 @@ func (o *options) whenQueued(ctx context.Context, r *reader, s *whyAnswer) (when
 	}
 	found := answersOf([]simulate.Start{*start})[0]
 	found.Kind, found.Name, found.queued = a.Kind, a.Name, true
-	found.addLimit(fj, jobs, ahead, named[fj.Spec.Queue])
+	found.addLimit(fj, jobs, named[fj.Spec.Queue])
 	if !found.From.IsZero() {
 		found.Reason, found.Message = a.Reason, a.Message // nothing is promised to it
 	}

@@ -76,6 +76,7 @@ func roomsByNode(jobs []*v1alpha1.FluxJob, ns *namespace) map[string][]seatsOnNo
 		if fj.Spec.Workload.Kind == "Pod" {
 			name = fj.Namespace + "/" + fj.Spec.Workload.Name
 		}
+		wholly, _ := group.ExclusiveRequest(fj.Spec.Placement)
 		left := map[string]int{}
 		for i, is := range admission.Untaken(slots, placed[of], max(0, toCome)) {
 			if is {
@@ -83,7 +84,7 @@ func roomsByNode(jobs []*v1alpha1.FluxJob, ns *namespace) map[string][]seatsOnNo
 			}
 		}
 		for node, n := range left {
-			on[node] = append(on[node], seatsOnNode{name, n, requests})
+			on[node] = append(on[node], seatsOnNode{name, n, requests, wholly != ""})
 		}
 	}
 	return on

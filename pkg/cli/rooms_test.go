@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 func TestQueueCommandsAboutRooms(t *testing.T) {
@@ -25,10 +26,11 @@ func TestQueueCommandsAboutRooms(t *testing.T) {
 	}
 }
 
-// untaken has three jobs with room of which pods have taken nothing, a part, and what they will. Of the last one, one pod has succeeded.
+// untaken has jobs with room of which pods have taken nothing, a part, and what they will. Of the last one, one pod has succeeded. One
+// whose pods have taken nothing has its node as a whole.
 func untaken() []runtime.Object {
 	all := queues()[:1]
-	for i := range 4 {
+	for i := range 5 {
 		all = append(all, node(fmt.Sprintf("node-%d", i), "a", "r0"))
 	}
 	has := func(name string, phase v1alpha1.JobPhase, hosts string, each, pods int32) *batchv1.Job {
@@ -42,6 +44,8 @@ func untaken() []runtime.Object {
 		return j
 	}
 	has("ready", v1alpha1.Ready, "node-[0-1]", 1, 2)
+	has("whole", v1alpha1.Ready, "node-4", 1, 1)
+	all[len(all)-1].(*v1alpha1.FluxJob).Spec.Placement = map[string]string{group.ExclusiveAnnotation: group.ExclusiveTrue}
 	comes := has("comes", v1alpha1.Running, "node-[1-2]", 2, 4)
 	ends := has("ends", v1alpha1.Running, "node-3", 2, 2)
 	ends.Status.Succeeded = 1

@@ -222,6 +222,9 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGro
 			}
 		}
 		slices.Sort(held.OtherPods)
+		for _, s := range rooms[n.Name] {
+			wholly = wholly || s.whole
+		}
 		if wholly {
 			held.Status = strings.TrimPrefix(held.Status+","+exclusive, ",")
 		}
@@ -244,6 +247,8 @@ type seatsOnNode struct {
 	n     int
 	// requests is what one pod requests.
 	requests translate.Amounts
+	// whole is true if they hold the whole node, though there may be no pod yet.
+	whole bool
 }
 
 // seatsByNode returns the free seats of all groups, by node.
@@ -253,7 +258,7 @@ func seatsByNode(groups []scheduling.PodGroup, members map[types.NamespacedName]
 		pg := &groups[i]
 		for _, free := range freeSeats(pg, members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]) {
 			for node, n := range free.nodes {
-				on[node] = append(on[node], seatsOnNode{pg.Namespace + "/" + pg.Name, n, translate.Requests(free.pod)})
+				on[node] = append(on[node], seatsOnNode{pg.Namespace + "/" + pg.Name, n, translate.Requests(free.pod), false})
 			}
 		}
 	}

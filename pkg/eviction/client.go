@@ -36,7 +36,8 @@ var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
 // A Client is the API of an API server.
 type Client struct {
-	// pods is answered with the metadata of pods. Pods are many, and nothing reads the answers.
+	// pods is for the requests about pods. Marks are answered with the metadata alone, and deletions not in JSON: pods are
+	// many, and nothing reads the answers.
 	pods    metadata.Interface
 	objects dynamic.Interface
 	now     func() time.Time

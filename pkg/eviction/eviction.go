@@ -147,8 +147,9 @@ type Evictor struct {
 	order []*plan
 	// pausedUntil is the time before which nothing is sent, as the API server asked.
 	pausedUntil time.Time
-	// inFlight is the number of requests in flight. mayFly is how many may be now.
+	// inFlight is the number of requests in flight. mayFly is how many may be now. movedAt is when one was last sent or answered.
 	inFlight, mayFly int
+	movedAt          time.Time
 	// changes are the changes that were not observed yet.
 	changes []Change
 	// refused has the victims that are in no plan until a time, by UID.

@@ -193,7 +193,6 @@ func TestAPodThatEndsIsNotDeletedAgain(t *testing.T) {
 	}
 }
 
-// A plan that was stopped does not keep its preemptor from the next one, and has an outcome.
 // A victim that goes by itself before its mark is written needs none, and the others do not wait for it.
 func TestVictimsDoNotWaitForTheMarkOfOneThatHasGone(t *testing.T) {
 	got := run(t, func(f *fakeAPI, e *Evictor) {
@@ -218,6 +217,7 @@ func TestVictimsDoNotWaitForTheMarkOfOneThatHasGone(t *testing.T) {
 	}
 }
 
+// A plan that was stopped does not keep its preemptor from the next one, and has an outcome.
 func TestAPlanCanFollowOneThatWasStopped(t *testing.T) {
 	cases := map[string]struct {
 		then func(f *fakeAPI, e *Evictor)
@@ -443,9 +443,9 @@ func TestTheFirstRequestsAreFew(t *testing.T) {
 		}
 		return len(inFlight)
 	}
-	answer := func(err error) {
-		for _, c := range inFlight {
-			e.answered(t.Context(), c, err)
+	answer := func(errs ...error) {
+		for i, c := range inFlight {
+			e.answered(t.Context(), c, errs[min(i, len(errs)-1)])
 		}
 		inFlight = nil
 	}
@@ -456,10 +456,19 @@ func TestTheFirstRequestsAreFew(t *testing.T) {
 		answer(nil)
 	}
 	send()
-	answer(apierrors.NewTooManyRequests("busy", 1))
+	answer(apierrors.NewTooManyRequests("busy", 1), nil)
 	now = now.Add(time.Minute)
 	if got := send(); got != 2 {
 		t.Errorf("%d requests are in flight after the API server was too busy, want 2", got)
+	}
+	for _, want := range []int{3, 4} {
+		if _, again, _ := e.next(); !again.Equal(now.Add(stuckAfter)) {
+			t.Errorf("it goes on %v after the last request, want %v", again.Sub(now), stuckAfter)
+		}
+		now = now.Add(stuckAfter)
+		if got := send(); got != want {
+			t.Errorf("%d requests are in flight when none was answered for %v, want %d", got, stuckAfter, want)
+		}
 	}
 }
 

@@ -18,9 +18,11 @@ import (
 
 const (
 	// minInFlight and maxInFlight bound the requests that are in flight. It begins with few, and each success allows one
-	// more: a busy API server answers all of many requests late, and the first pod would begin to end as late as they. With
-	// one, all would wait for a request without an answer.
+	// more: a busy API server answers all of many requests late, and the first pod would begin to end as late as they.
 	minInFlight, maxInFlight = 2, 16
+	// stuckAfter is after which time without an answer one more request may be in flight: others do not wait for those
+	// that get no answer.
+	stuckAfter = time.Second
 	// callTimeout is the deadline of one request, and of the two for a pod.
 	callTimeout = 10 * time.Second
 	// minBackoff and maxBackoff bound the time after which a request for a victim is tried again.
@@ -126,10 +128,15 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 		}
 	}
 	switch {
-	case e.inFlight >= e.mayFly:
+	case e.inFlight >= maxInFlight:
 		return c, again, false // each answer is a signal
 	case now.Before(e.pausedUntil):
 		return c, e.pausedUntil, false
+	case e.inFlight < e.mayFly:
+	case now.Before(e.movedAt.Add(stuckAfter)):
+		return c, e.movedAt.Add(stuckAfter), false
+	default:
+		e.mayFly = e.inFlight + 1
 	}
 	for _, p := range e.order {
 		// It is asked once, because a plan may have thousands of victims.
@@ -159,6 +166,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 				later(now.Add(idleCheckInterval))
 			default:
 				e.inFlight++
+				e.movedAt = now
 				v.inFlight++
 				c.mayMark = !v.markSent
 				v.markSent = true
@@ -336,9 +344,12 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	defer e.mu.Unlock()
 	v, now := c.victim, e.Now()
 	e.inFlight--
+	e.movedAt = now
 	v.inFlight--
 	if err == nil {
-		e.mayFly = min(e.mayFly+1, maxInFlight)
+		if !now.Before(e.pausedUntil) { // what was sent before the API server was too busy says nothing
+			e.mayFly = min(e.mayFly+1, maxInFlight)
+		}
 		v.attempts, v.Problem, v.retryAt = 0, "", time.Time{}
 		v.refusals, v.Refused = 0, false
 		c.done()

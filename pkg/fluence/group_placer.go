@@ -280,7 +280,7 @@ func overlookedBy(b *base, plan gang.Plan, needed time.Duration, now time.Time) 
 	rank.Urgent = first
 	ofJobs := b.queues.promisesAfter(rank)
 	if len(plan.Optional) == 0 && !first {
-		spared = append(b.promises.sparedBy(rank), ofJobs...)
+		spared = append(b.promises.sparedBy(plan.Key, rank), ofJobs...)
 	}
 	return append(ignored, ofJobs...), spared
 }

@@ -289,9 +289,9 @@ func (s *promises) ignoredLater(key types.NamespacedName, rank gang.Rank) []matc
 }
 
 // sparedBy returns the reservations that the first match for a group respects and the second one ignores. These are the
-// reservations of the groups after it. One that its group is about to leave is not spared.
-func (s *promises) sparedBy(rank gang.Rank) []match.JobID {
-	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return rank.Less(p.rank) && !p.leaves })
+// reservations of the groups after it. One that its group is about to leave is not spared, and neither is its own.
+func (s *promises) sparedBy(key types.NamespacedName, rank gang.Rank) []match.JobID {
+	return s.jobsOf(func(of types.NamespacedName, p *promise) bool { return of != key && rank.Less(p.rank) && !p.leaves })
 }
 
 // jobsOf returns the reservations of some promises, in order.

@@ -41,10 +41,10 @@ func (p *Pace) Came() {
 	if p.arrivals.Allow() {
 		return
 	}
-	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.After(p.rushUntil) {
+	now := time.Now()
+	if p.writes.Limit() != Rushed {
 		p.writes.SetLimitAt(now, Rushed)
 	}
 	p.rushUntil = now.Add(rushLasts)
@@ -67,9 +67,9 @@ func (p *Pace) Wait(ctx context.Context) error {
 
 // adjust ends a rush that is over.
 func (p *Pace) adjust() {
-	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	if now.After(p.rushUntil) && p.writes.Limit() != Calm {
 		p.writes.SetLimitAt(now, Calm)
 	}

@@ -44,7 +44,7 @@ func (r *reconciler) announceLater(ctx context.Context) {
 	context.AfterFunc(ctx, a.waiting.ShutDown)
 	for {
 		req, down := a.waiting.Get()
-		if down {
+		if down || ctx.Err() != nil {
 			return
 		}
 		r.announceOne(ctx, req)
@@ -59,6 +59,8 @@ func (r *reconciler) announceOne(ctx context.Context, req ctrl.Request) {
 		if !ok {
 			return nil
 		}
+		ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+		defer cancel()
 		o, err := r.observe(ctx, req.Namespace, owner)
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("An event that a workload waits is not sent", "workload", req, "err", err)
