@@ -220,6 +220,7 @@ func (a told) mark(r *http.Request) (*http.Response, error) {
 			m, _ := eviction.Parse(c.Message)
 			a.Evicted[pod] = string(m.For.UID)
 		}
+		text = fmt.Appendf(nil, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q}}`, pod)
 	}
 	return response(http.StatusOK, io.NopCloser(bytes.NewReader(text))), err
 }
