@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	ossignal "os/signal"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -260,6 +262,16 @@ func newClient(objects ...runtime.Object) *fake.Clientset {
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	managed := clienttesting.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), applyconfigurations.NewTypeConverter(scheme))
 	client.PrependReactor("*", "configmaps", clienttesting.ObjectReaction(managed))
+	// Who writes why a pod waits names the version of the pod that it has read, which had no node. The
+	// versions of this API stay as they are, so it refuses to write it to a pod that has a node by now.
+	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		name := a.(clienttesting.PatchAction).GetName()
+		obj, err := client.Tracker().Get(a.GetResource(), a.GetNamespace(), name)
+		if pod, ok := obj.(*corev1.Pod); err == nil && ok && pod.Spec.NodeName != "" && a.GetSubresource() == "status" {
+			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), name, errors.New("it has a node"))
+		}
+		return false, nil, nil
+	})
 	client.PrependWatchReactor("configmaps", func(a clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := managed.Watch(a.GetResource(), a.GetNamespace())
 		return true, w, err
