@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/pace"
 )
 
-// While many FluxJobs come, few writes a second tell of those that wait.
+// While many FluxJobs come, fewer statuses a second are written that say why jobs wait.
 func TestFluxJobsThatComeGoFirst(t *testing.T) {
 	const before = 900 * time.Millisecond // the rush lasts a second
 	for name, tc := range map[string]struct {
@@ -58,7 +58,7 @@ func TestFluxJobsThatComeGoFirst(t *testing.T) {
 	}
 }
 
-// Jobs that are gone take no turn from those of which something is to be said.
+// A job that is gone uses no token of the pace: jobs that wait need it.
 func TestJobsThatAreGoneCostNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1)

@@ -25,8 +25,8 @@ type defaultQueue struct {
 	lost map[int][]string
 }
 
-// checkDefaults sets for each queue of which namespaces an older queue is the default too: their Jobs go into that. The namespaces
-// are those of a store.
+// checkDefaults sets for each queue of which namespaces an older queue is the default too: their Jobs go into the older one. The
+// store has all namespaces.
 func checkDefaults(queues map[string]*jobQueue, namespaces cache.Store) {
 	var defaults []defaultQueue
 	for _, q := range byAge(queues) {

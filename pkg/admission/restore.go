@@ -19,7 +19,7 @@ import (
 const (
 	whyLonger  = "what runs on its nodes ends later than it was to"
 	whyUnknown = "its nodes, or what it asks for, have changed"
-	// whyRestarted is why a promise is later than that of an earlier process.
+	// whyRestarted is the reason if the promise of an earlier process was at an earlier time.
 	whyRestarted = "its nodes, what runs on them, or what it asks for changed while no scheduler led"
 )
 

@@ -77,7 +77,7 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := r.readJobsBeside(ctx)
+	jobs, err := r.readJobsBeside(ctx, "if it waits in a queue, the answer lacks why")
 	if err != nil {
 		return nil, err
 	}

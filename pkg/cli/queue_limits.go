@@ -26,8 +26,8 @@ func withRoom(jobs []*v1alpha1.FluxJob, queue string) (have []*v1alpha1.FluxJob)
 	return have
 }
 
-// addLimit says which limit of its queue a job is over beside those that have room now and may keep it for longer than until it would
-// start. Those that have not started do not count: when they end is not known.
+// addLimit says which limit of its queue may keep a job for longer. Of the other jobs only those count that have room now and run
+// longer than until the job would start. Jobs without room do not count: when they end is not known.
 func (a *whenAnswer) addLimit(fj *v1alpha1.FluxJob, jobs []*v1alpha1.FluxJob, queue *v1alpha1.Queue) {
 	if queue == nil {
 		return

@@ -24,8 +24,8 @@ import (
 const waitingForFluxJob = "NoFluxJob"
 
 // readJobsBeside reads the FluxJobs for a question about workloads, most of which are in no queue. It returns none if the API
-// server does not serve them, and with a note if the user may not read them.
-func (r *reader) readJobsBeside(ctx context.Context) ([]*v1alpha1.FluxJob, error) {
+// server does not serve them, and with a note if the user may not read them, which says what the answer lacks then.
+func (r *reader) readJobsBeside(ctx context.Context, lacks string) ([]*v1alpha1.FluxJob, error) {
 	read := func(ctx context.Context) ([]*v1alpha1.FluxJob, error) { return r.readFluxJobs(ctx, r.namespace) }
 	if r.sharesJobs {
 		read = func(ctx context.Context) ([]*v1alpha1.FluxJob, error) {
@@ -38,7 +38,7 @@ func (r *reader) readJobsBeside(ctx context.Context) ([]*v1alpha1.FluxJob, error
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case apierrors.IsForbidden(err):
-		r.notes = append(r.notes, "you may not list fluxjobs: if it waits in a queue, the answer lacks why")
+		r.notes = append(r.notes, "you may not list fluxjobs: "+lacks)
 		return nil, nil
 	}
 	return jobs, err

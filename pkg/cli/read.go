@@ -45,7 +45,8 @@ type reader struct {
 	now metav1.Time
 	// jobs are the FluxJobs in the same queues. It is nil until they are read.
 	jobs *queuedJobs
-	// sharesJobs is true if an answer is about to need the FluxJobs of all namespaces: then those of one are not read before.
+	// sharesJobs is true if the answer needs the FluxJobs of all namespaces. Then they are read once, and those of one
+	// namespace are taken from them.
 	sharesJobs bool
 }
 

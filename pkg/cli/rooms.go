@@ -5,7 +5,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/admission"
@@ -17,17 +16,8 @@ import (
 // readRooms returns the room of jobs in queues that no pod has taken, as seats by node. It returns none if the API server serves no
 // FluxJobs, and with a note if the user may not read them.
 func (r *reader) readRooms(ctx context.Context, ns *namespace) (map[string][]seatsOnNode, error) {
-	jobs, err := r.readFluxJobs(ctx, r.namespace)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case apierrors.IsForbidden(err):
-		r.notes = append(r.notes, "you may not list fluxjobs: room that jobs of queues have, and that no pod has taken yet, counts as free")
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return roomsByNode(jobs, ns), nil
+	jobs, err := r.readJobsBeside(ctx, "room that jobs of queues have, and that no pod has taken yet, counts as free")
+	return roomsByNode(jobs, ns), err
 }
 
 // roomsByNode returns the room of jobs that no pod has taken, as seats by node.

@@ -270,8 +270,8 @@ func clusterStateAnywhere(a *groupPlacer, plan gang.Plan) placement.ClusterState
 	}
 }
 
-// overlookedBy returns the reservations that a match for a plan overlooks, and those of them that a first match spares. These
-// are what is promised to the groups and jobs after it: it takes their room only if it finds no other. Two kinds of plans spare
+// overlookedBy returns the reservations that a match for a plan overlooks. It also returns which of them a first match spares:
+// the promises to groups and jobs after the plan, whose room it takes only if it finds no other. Two kinds of plans spare
 // nothing. With optional pods, a first match would place fewer pods, and the others would ignore these reservations a moment
 // later. Pods that replace lost members and have no kept end go before everything.
 func overlookedBy(b *base, plan gang.Plan, needed time.Duration, now time.Time) (ignored, spared []match.JobID) {

@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -175,4 +177,19 @@ func TestAGroupThatHasFoundNodesLeavesItsPromise(t *testing.T) {
 			t.Errorf("the third one is promised nodes %v from %s", p.nodes.UnsortedList(), p.at())
 		}
 	}, waits)
+}
+
+// A group whose rank has become earlier since its promise does not spare its own room.
+func TestAGroupDoesNotSpareItsOwnPromise(t *testing.T) {
+	named := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: ns, Name: name} }
+	rank := func(name string, priority int32) gang.Rank { return gang.Rank{Key: named(name), Priority: priority} }
+	s := &promises{groups: map[types.NamespacedName]*promise{
+		named("own"):    {rank: rank("own", 1), job: match.Job{ID: 1}},
+		named("later"):  {rank: rank("later", 0), job: match.Job{ID: 2}},
+		named("leaves"): {rank: rank("leaves", 0), job: match.Job{ID: 3}, leaves: true},
+		named("before"): {rank: rank("before", 3), job: match.Job{ID: 4}},
+	}}
+	if got := s.sparedBy(named("own"), rank("own", 2)); !slices.Equal(got, []match.JobID{2}) {
+		t.Errorf("it spares the reservations %v, want that of the later group alone", got)
+	}
 }

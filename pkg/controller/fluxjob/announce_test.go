@@ -18,7 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/pace"
 )
 
-// Events of many Jobs that come at once are put off, and sent for those that still wait.
+// If many Jobs come at once, the events of most are sent later, and only for Jobs that still wait then.
 func TestManyJobsAreAnnouncedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const later = 5
@@ -40,7 +40,7 @@ func TestManyJobsAreAnnouncedLater(t *testing.T) {
 		for range pace.AtOnce {
 			<-recorder.Events
 		}
-		// Of those that come later, one has been given room, and one is gone.
+		// Two events are not needed any more: one Job has been given room, and one is gone.
 		var fj v1alpha1.FluxJob
 		if err := r.client.Get(t.Context(), types.NamespacedName{Namespace: "ns", Name: nameOfJob(objs[len(objs)-1])}, &fj); err != nil {
 			t.Fatal(err)
