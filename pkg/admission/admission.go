@@ -27,6 +27,7 @@
 //	place.go       does a job wait in its queue, run, or neither?
 //	allowance.go   for how long may the engine be used?
 //	loop.go        when do jobs ask?
+//	asks_first.go  for which room have they not asked yet?
 //	rooms.go       which room of a job is left for pods that are still to come?
 //	overdue.go     whose room is past its end, and ended by nobody else?
 //	extend.go      what follows from a time limit that was edited?
@@ -98,6 +99,8 @@ type Groups struct {
 	Changed func(groups ...types.NamespacedName)
 	// RoomFreed is called after the Driver has freed room in the matcher.
 	RoomFreed func()
+	// Asked is called after jobs have asked for room of which Unasked has told.
+	Asked func()
 	// EndChanged is called with a group whose End has changed.
 	EndChanged func(group types.NamespacedName)
 }
@@ -164,7 +167,7 @@ func (c *Config) validate() error {
 		{"Cluster.Pods", c.Cluster.Pods != nil}, {"Groups.Rules", c.Groups.Rules != nil}, {"Groups.Claims", c.Groups.Claims != nil},
 		{"Groups.Placed", c.Groups.Placed != nil}, {"Groups.Names", c.Groups.Names != nil}, {"Groups.FirstPromise", c.Groups.FirstPromise != nil},
 		{"Groups.Changed", c.Groups.Changed != nil}, {"Groups.EndChanged", c.Groups.EndChanged != nil},
-		{"Groups.RoomFreed", c.Groups.RoomFreed != nil},
+		{"Groups.RoomFreed", c.Groups.RoomFreed != nil}, {"Groups.Asked", c.Groups.Asked != nil},
 	} {
 		if !f.set {
 			return fmt.Errorf("admission: %s: must be set", f.name)

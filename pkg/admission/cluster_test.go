@@ -75,6 +75,7 @@ func (l *live) start(e *engine.Engine) (stop func()) {
 			FirstPromise: func(map[string]struct{}) (match.JobID, time.Time) { return 0, time.Time{} },
 			Changed:      func(...types.NamespacedName) {},
 			RoomFreed:    func() {},
+			Asked:        func() {},
 			EndChanged:   func(types.NamespacedName) {},
 		},
 		Engine: e, Epoch: func() match.Epoch { return l.inventory.Epoch() },

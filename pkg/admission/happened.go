@@ -16,6 +16,8 @@ import (
 type happened struct {
 	mu sync.Mutex
 	news
+	// asking are the nodes where room has become free for which jobs are about to ask.
+	asking map[string]struct{}
 	// wake wakes the loop.
 	wake chan<- struct{}
 }
@@ -45,7 +47,7 @@ type refusal struct {
 }
 
 func newHappened(wake chan<- struct{}) *happened {
-	h := &happened{wake: wake}
+	h := &happened{wake: wake, asking: map[string]struct{}{}}
 	h.clear()
 	return h
 }
@@ -67,6 +69,7 @@ func (h *happened) take() news {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.news
+	maps.Copy(h.asking, e.freed)
 	h.clear()
 	return e
 }

@@ -75,6 +75,7 @@ type state struct {
 	leads atomic.Bool
 	// restored says whether the jobs that waited when this scheduler began to lead have asked once.
 	restored atomic.Bool
+	first    firstRank
 	// wake wakes the loop.
 	wake chan struct{}
 }
@@ -132,6 +133,7 @@ func (l *loop) mayPass() bool { return l.led && l.epoch != 0 }
 // step does what there is to do at a time.
 func (l *loop) step(now time.Time) {
 	defer l.tellFreed()
+	defer l.letOthersAsk()
 	if leads := l.leads.Load(); leads != l.led {
 		l.led = leads
 		l.restored.Store(false)
@@ -199,6 +201,7 @@ func (l *loop) pass(now time.Time) {
 		return l.asker.spent < time.Duration(l.mayMatch) && time.Since(start) < maxPass && l.ctx.Err() == nil
 	})
 	l.mayMatch.use(l.asker.spent)
+	l.noteFirst()
 	l.teller.decided(decisions, !l.restored.Load(), now)
 	l.teller.metrics.pass(time.Since(start))
 	if len(decisions) > 0 {

@@ -62,6 +62,7 @@ type rig struct {
 	about     []string
 	made      int
 	freed     int
+	asked     int
 	// failed are FluxJobs whose writes have failed.
 	failed []types.NamespacedName
 }
@@ -118,6 +119,7 @@ func (r *rig) build() {
 				r.told = append(r.told, keys...)
 			},
 			RoomFreed:  func() { r.freed++ },
+			Asked:      func() { r.asked++ },
 			EndChanged: func(key types.NamespacedName) { r.ends = append(r.ends, key) },
 		},
 		Engine: r.engine, Epoch: func() match.Epoch { return r.epoch }, Recorder: r, Leading: func() bool { return true },

@@ -12,6 +12,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -131,29 +132,34 @@ func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *res
 	})
 }
 
-// takeTheSeat sends a request that every user may send, and does not end it before the test ends.
+// takeTheSeat sends a request that every user may send, and does not end it before the test
+// ends. It sends the next one if the API server refuses it because another has the seat, or gives it up.
 func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	question, end := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", question)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	asked := make(chan struct{})
+	ctx, leave := context.WithCancel(ctx)
+	left := make(chan struct{})
 	go func() {
-		defer close(asked)
-		if answer, err := client.Do(req); err == nil {
-			_ = answer.Body.Close()
-		}
+		defer close(left)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			question, _ := io.Pipe() // nobody writes the other end
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, config.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", question)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			if answer, err := client.Do(req); err == nil {
+				_ = answer.Body.Close()
+			}
+		}, 50*time.Millisecond)
 	}()
 	t.Cleanup(func() {
-		_ = end.Close()
-		<-asked
+		leave()
+		<-left
 	})
 }
 

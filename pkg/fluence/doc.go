@@ -57,6 +57,7 @@
 //	reserver.go            when are nodes reserved, and which groups must leave them free?
 //	queues.go              which pods wait for their turn in a queue of jobs?
 //	leaving_rooms.go       which room is a job's still that one of its pods has left?
+//	freed_for_jobs.go      which room do groups leave until the jobs in queues have asked for it?
 //	takeover.go            how do pods get the room that their job has from its queue?
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
 //	claimed_nodes.go       which nodes does the scheduler's own nominator know of?

@@ -343,6 +343,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
+		pl.queues.freed.release(c.Node)
 		pl.observeEvent(gang.Released)
 		if c.IncludesShared {
 			// Even a group that never fitted may fit now, because

@@ -34,6 +34,8 @@ type queues struct {
 	room roomRefusals
 	// leaving is the room that pods of jobs have just left.
 	leaving leavingRooms
+	// freed is the room for which jobs may not have asked yet.
+	freed freedForJobs
 	// letAsk is true if a group was refused because jobs that wait are to ask first.
 	letAsk atomic.Bool
 }
@@ -100,6 +102,7 @@ func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 			FirstPromise: b.promises.firstOn,
 			Changed:      func(jobs ...types.NamespacedName) { queuedChanged(b, jobs) },
 			RoomFreed:    func() { b.observeEvent(gang.Released) }, // the driver knows
+			Asked:        func() { jobsAsked(b) },
 			EndChanged:   func(job types.NamespacedName) { jobEndChanged(b, job) },
 		},
 		Engine: matcher, Epoch: pl.inventory.Epoch, Recorder: pl.recorder, Leading: leading,

@@ -140,7 +140,8 @@ func (w *walltimes) jobDeadline(plan gang.Plan) (first time.Time) {
 
 func isJob(o group.Owner) bool { return o.Group == batchv1.GroupName && o.Kind == "Job" }
 
-// observeDeadline handles a change of a Job's deadline. A group that waits may be promised room now.
+// observeDeadline handles a change of a Job's deadline. A group that waits may get or be promised room now. A Job has its deadline
+// only when its first pods exist, so a match of them may be on its way.
 func (w *watcher) observeDeadline(job types.UID) {
 	uids := w.walltimes.ofJob(job)
 	if len(uids) == 0 {
@@ -148,13 +149,16 @@ func (w *watcher) observeDeadline(job types.UID) {
 	}
 	w.inventory.Recheck(uids...)
 	endsChanged(w.base, uids...)
-	waiting := sets.New[types.NamespacedName]()
+	keys := sets.New[types.NamespacedName]()
 	for _, uid := range uids {
-		if key, ok := w.groups.KeyOf(uid); ok && w.groups.WaitsForRoom(key) {
-			waiting.Insert(key)
+		if key, ok := w.groups.KeyOf(uid); ok {
+			keys.Insert(key)
 		}
 	}
-	askAgain(w.base, waiting.UnsortedList()...)
+	for key := range keys {
+		w.groups.EndsChanged(key)
+		w.activator.activateGroups(key)
+	}
 }
 
 // sameBounds reports whether two states of a pod say the same of its end.

@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // endsAt returns the end of each slot that the matcher knows, as seconds from a time on. -1 is no end.
@@ -90,6 +92,41 @@ func TestADurationThatIsWrongIsRefused(t *testing.T) {
 		r.pass(time.Second)
 		if got := r.matches(); len(got) != 1 || got[0].Op != match.Allocate || got[0].Duration.Round(time.Minute) != 90*time.Minute {
 			t.Errorf("matches %+v, want one for an hour and a half", got)
+		}
+	})
+}
+
+// A Job has a deadline only after its pods exist. It counts if it comes during their match, which knew of no end.
+func TestADeadlineThatComesDuringAMatchCounts(t *testing.T) {
+	engine := realEngine(t)
+	inRig(t, engine, func(r *rig) {
+		r.pl.args.Promises.Depth = 1
+		r.node("n0", 8)
+		r.node("n1", 8)
+		brief := group.Owner{Group: "batch", Kind: "Job", Name: "brief", UID: "job-uid"}
+		r.owners.create("jobs", brief.Name, brief.UID, group.Owner{})
+		r.podGroupAPI.put(aPodGroup(brief.PodGroupName(), 1, "pg-uid"))
+		r.pass(settleTime)
+		r.schedule()
+		r.pod("runs", objects.CPU("8"), objects.OnNode("n0"), withoutGrace, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(3600)) })
+		r.gangFor("big", 2, 1, "10m")
+		if why := r.why("big"); !strings.HasPrefix(why, "promised 2 nodes from ") {
+			t.Fatalf("it waits with %q, want it promised both nodes", why)
+		}
+		began, matches := time.Now().Truncate(time.Second), 0
+		r.matcherFake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+			if strings.HasSuffix(q.Holder, brief.PodGroupName()) {
+				if matches++; matches == 1 {
+					r.owners.setDeadline(brief.Name, deadline{600, began})
+					time.Sleep(10 * time.Millisecond) // in the time of the bubble: the deadline is seen
+				}
+			}
+			return engine.Match(r.ctx, q)
+		})
+		r.pod("brief-0", controlledBy("batch/v1", "Job", brief.Name, brief.UID), objects.CPU("8"), withoutGrace)
+		r.pass(5 * time.Second)
+		if !r.runs("brief-0") {
+			t.Errorf("it waits after %d matches, although it ends before the promise", matches)
 		}
 	})
 }

@@ -407,6 +407,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
 		endLeavingRooms(w.base, now)
+		endFreedForJobs(w.base, now)
 		endRefusedRooms(w, now)
 		w.endClaims(now)
 		w.endPromises(now)

@@ -176,6 +176,14 @@ func TestOneOfEqualGroupsRetries(t *testing.T) {
 			e.refuseAfter("b", alike(), func() { e.ObserveEvent(Released) })
 			e.wantDue(time.Second, "a")
 		},
+		"one whose pods end at another time retries, also if that changed during its match": func(e *equals) {
+			e.EndsChanged(lonePodKey("b"))
+			if !e.MayPlace(lonePodKey("b"), e.now) {
+				e.Error("it may not retry")
+			}
+			e.refuseAfter("b", alike(), func() { e.EndsChanged(lonePodKey("b")) })
+			e.wantDue(time.Second, "b")
+		},
 		"an event during the match of the first, which another then precedes, lets the other retry": func(e *equals) {
 			e.ObserveEvent(Released)
 			e.wantDue(0, "a")

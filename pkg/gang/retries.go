@@ -68,6 +68,17 @@ func (g Retries) RetryNow(key types.NamespacedName) {
 	g.updateRetry(s)
 }
 
+// EndsChanged does what RetryNow does for a group whose pods end at another time than before. A change during a match counts as if
+// it came afterwards.
+func (g Retries) EndsChanged(key types.NamespacedName) {
+	g.mu.Lock()
+	if s := g.groups[key]; s != nil {
+		s.podsChanged()
+	}
+	g.mu.Unlock()
+	g.RetryNow(key)
+}
+
 // AskAgain ends the pause of groups that were refused for lack of room, as if an event had helped them long ago. A
 // refusal with Backoff or RetryAfter stays.
 func (g Retries) AskAgain(keys []types.NamespacedName, now time.Time) {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -63,14 +61,7 @@ func newKeeper(ctx context.Context, s *stack.Stack, standby bool, before func(co
 		go k.keep(ctx, name, func(ctx context.Context) error { return s.StartNamed(ctx, name) })
 	}
 	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
-		go k.keep(ctx, name, func(ctx context.Context) error {
-			if name == cluster.Kwok {
-				if err := k.freeNodes(ctx); err != nil {
-					return err
-				}
-			}
-			return s.Restart(ctx, name)
-		})
+		go k.keep(ctx, name, func(ctx context.Context) error { return s.Restart(ctx, name) })
 	}
 	return k
 }
@@ -127,18 +118,6 @@ func schedulerOf(process string) string {
 	default:
 		return ""
 	}
-}
-
-// freeNodes removes the leases of the nodes. A KWOK that was killed leaves them behind.
-// The next KWOK has another name, and would not touch the nodes until the leases run out.
-func (k *keeper) freeNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := k.stack.Client().CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("remove the leases of the nodes: %w", err)
-	}
-	return nil
 }
 
 // leave stops all restarts.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
@@ -110,7 +113,24 @@ func (c *Cluster) Restart(ctx context.Context, name string) error {
 			return fmt.Errorf("restart %s: %w", name, err)
 		}
 	}
+	if name == Kwok {
+		if err := c.freeNodes(ctx); err != nil {
+			return fmt.Errorf("restart %s: %w", name, err)
+		}
+	}
 	return c.run(ctx, comp)
+}
+
+// freeNodes removes the leases of the nodes, which KWOK has under another name at each
+// start. Otherwise the new KWOK would manage no node before the old leases have run out.
+func (c *Cluster) freeNodes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("remove the leases of the nodes: %w", err)
+	}
+	return nil
 }
 
 // Serve starts the API server again, so that it serves these APIs beside its defaults,

@@ -9,9 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/flux-k8s/fluence/test/cluster/process"
 )
 
@@ -112,30 +109,12 @@ func (c *Cluster) revive(ctx context.Context, comp component, log io.Writer) err
 	switch {
 	case p == nil:
 		fmt.Fprintf(log, "Starting %s, which had ended\n", comp.Name)
-		if comp.Name == Kwok {
-			if err := c.freeNodes(ctx); err != nil {
-				return err
-			}
-		}
 	case comp.URL == "" || c.answers(ctx, p, comp.URL):
 		return nil
 	default:
 		fmt.Fprintf(log, "Starting %s again: it does not answer\n", comp.Name)
-		return c.Restart(ctx, comp.Name)
 	}
-	return c.run(ctx, comp)
-}
-
-// freeNodes removes the leases of the nodes, which KWOK has under another name at each
-// start. Otherwise the new KWOK would manage no node before the old leases have run out.
-func (c *Cluster) freeNodes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("remove the leases of the nodes: %w", err)
-	}
-	return nil
+	return c.Restart(ctx, comp.Name)
 }
 
 // answers reports whether a component answers in time.

@@ -115,6 +115,10 @@ func (s *story) unwatched(happens func()) time.Time {
 	s.pause(stack.Scheduler)
 	defer s.resume(stack.Scheduler)
 	s.restore(cluster.KubeAPIServer)
+	// After a failed watch a client may wait for a minute before the next one. Until
+	// KWOK watches leases again, it ignores the pods of a new node, and for good.
+	s.restore(cluster.Kwok)
+	s.restore(cluster.FakeKubelet)
 	happens()
 	return time.Now()
 }
