@@ -7,15 +7,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// Unasked returns the nodes where room has become free by the ends of pods, and for which the jobs that wait have not asked since. A
-// group in no queue should leave the room there if its rank is after that of a job that waits for room. Unasked returns nil for a group
-// that no such job precedes, and only for such a group. Groups.Asked is called when the jobs have asked.
-func (d *Driver) Unasked(rank gang.Rank) map[string]struct{} {
+// Unasked reports whether a job that waits for room is before a group of this rank, which is in no queue. If so, it returns the nodes where
+// room has become free, or does earlier, and for which the jobs have not asked since: the group should leave it. Groups.Asked is called when they have asked.
+func (d *Driver) Unasked(rank gang.Rank) (nodes map[string]struct{}, before bool) {
 	first := d.state.first.Load()
 	if first == nil || !first.Less(rank) {
-		return nil
+		return nil, false
 	}
-	return d.happened.unasked()
+	return d.happened.unasked(), true
 }
 
 // unasked returns the nodes where room has become free since all jobs that may have asked.
@@ -31,9 +30,9 @@ func (h *happened) unasked() map[string]struct{} {
 func (h *happened) asked() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	any := len(h.asking) > 0
+	some := len(h.asking) > 0
 	clear(h.asking)
-	return any
+	return some
 }
 
 // firstRank is the rank of the first job that waits for room. It is nil if there is none.
@@ -41,6 +40,7 @@ type firstRank struct{ atomic.Pointer[gang.Rank] }
 
 // letOthersAsk tells groups in no queue that the jobs have asked for what has become free, if all that may have done so.
 func (l *loop) letOthersAsk() {
+	l.noteFirst()
 	if l.mayPass() && l.core.Pending() {
 		return
 	}
@@ -52,15 +52,15 @@ func (l *loop) letOthersAsk() {
 // noteFirst notes the first job that waits for room.
 func (l *loop) noteFirst() {
 	var first *gang.Rank
+	l.jobs.mu.Lock()
 	for name := range l.asker.queues {
-		s, _ := l.core.Summary(name)
-		l.jobs.mu.Lock()
-		if j := l.jobs.byKey[s.First]; j != nil {
+		key, _ := l.core.First(name)
+		if j := l.jobs.byKey[key]; j != nil {
 			if rank := j.rank(); first == nil || rank.Less(*first) {
 				first = &rank
 			}
 		}
-		l.jobs.mu.Unlock()
 	}
+	l.jobs.mu.Unlock()
 	l.first.Store(first)
 }

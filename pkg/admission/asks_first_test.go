@@ -15,13 +15,13 @@ func TestGroupsLeaveFreedRoomToJobsThatAskFirst(t *testing.T) {
 	younger, older := gang.Rank{Since: begin.Add(time.Hour)}, gang.Rank{Since: begin.Add(-time.Hour)}
 	want := func(what string, of gang.Rank, first bool, nodes ...string) {
 		t.Helper()
-		got := r.d.Unasked(of)
+		got, before := r.d.Unasked(of)
 		for _, node := range nodes {
 			if _, is := got[node]; !is {
 				t.Errorf("%s: %v, want node %s", what, got, node)
 			}
 		}
-		if len(got) != len(nodes) || (got != nil) != first {
+		if len(got) != len(nodes) || before != first {
 			t.Errorf("%s: %v, want %v; a job is before it: %t", what, got, nodes, first)
 		}
 	}
@@ -56,4 +56,10 @@ func TestGroupsLeaveFreedRoomToJobsThatAskFirst(t *testing.T) {
 	r.finish(runs)
 	r.step()
 	want("the first job has started", younger, false)
+	next := r.submit("next", "batch", 2, 4, "")
+	r.step()
+	want("another waits", younger, true)
+	r.must(r.d.jobs.Delete(r.api.objects[next]))
+	r.d.loop.step(r.now)
+	want("it is gone", younger, false)
 }

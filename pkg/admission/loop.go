@@ -201,7 +201,6 @@ func (l *loop) pass(now time.Time) {
 		return l.asker.spent < time.Duration(l.mayMatch) && time.Since(start) < maxPass && l.ctx.Err() == nil
 	})
 	l.mayMatch.use(l.asker.spent)
-	l.noteFirst()
 	l.teller.decided(decisions, !l.restored.Load(), now)
 	l.teller.metrics.pass(time.Since(start))
 	if len(decisions) > 0 {

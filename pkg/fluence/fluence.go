@@ -323,6 +323,9 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 // onEnd handles the end of a pod with this slot. The inventory calls it before the matcher knows of the end.
 func (pl *Fluence) onEnd(s match.Slot) {
 	pl.endedPods.add(s, pl.now())
+	if !s.Shared && !pl.queues.Empty() {
+		pl.queues.forJobs.add(s, pl.now())
+	}
 	pl.offerFreedRoom(s)
 	keepAtEnd(&pl.watcher, s)
 }
@@ -343,7 +346,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
-		pl.queues.freed.release(c.Node)
+		pl.queues.forJobs.release(c.Node)
 		pl.observeEvent(gang.Released)
 		if c.IncludesShared {
 			// Even a group that never fitted may fit now, because

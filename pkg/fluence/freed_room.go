@@ -237,12 +237,9 @@ func (f *freedRoom) describe(of types.NamespacedName, priority int32, rank gang.
 	return ""
 }
 
-// offerFreedRoom offers the room of a pod that has ended to the first group of each priority that waits. The jobs in queues that are
-// before a group ask first. Call it before the matcher releases the room.
+// offerFreedRoom offers the room of a pod that has ended to the first group of each priority that waits. Call it
+// before the matcher releases the room.
 func (b *base) offerFreedRoom(slot match.Slot) {
-	if !slot.Shared && !b.queues.Empty() {
-		b.queues.freed.add(slot, b.now())
-	}
 	length := b.args.Handover.Duration
 	if length == 0 || slot.Shared || b.restarts.leaving().Has(types.UID(slot.Key)) {
 		return

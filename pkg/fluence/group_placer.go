@@ -106,6 +106,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		return "", refused
 	}
 	if refused != nil {
+		tellLeft(a, plan, refused)
 		a.tellKept(plan, refused)
 		a.updateClaim(ctx, plan, found, refused)
 		if promiseRoom(ctx, a, plan, found, refused) {
@@ -198,7 +199,6 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	refused.Message += a.claims.describe(claimantOf(plan), rankForRoom(plan), goesFirst(plan), name)
 	refused.Message += describeLeft(a.base, jobOf(plan.Key), plan.Key.Namespace, a.now())
 	if !goesFirst(plan) {
-		refused.Message += a.queues.freed.describe(a.queues.Unasked(rankForRoom(plan)), a.now())
 		refused.Message += a.freed.describe(plan.Key, least, rankForRoom(plan), a.now(), name)
 	}
 }
@@ -246,9 +246,14 @@ func clusterStateAnywhere(a *groupPlacer, plan gang.Plan) placement.ClusterState
 	kept := append(a.restarts.slots(plan.Key, least, a.holdsNode), leftSlots(a.base, jobOf(plan.Key), now)...)
 	kept = slices.Concat(kept, a.claims.slots(claimantOf(plan), rankForRoom(plan), goesFirst(plan)))
 	if !goesFirst(plan) {
-		kept = append(kept, a.queues.freed.on(a.queues.Unasked(rankForRoom(plan)), now)...)
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
 		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, rankForRoom(plan), a.now(), a.claims.nodesOf(claimantOf(plan))))
+	}
+	had := sets.New(keysOf(kept)...)
+	for _, s := range leftToJobs(a, plan, now) {
+		if !had.Has(s.Key) { // else it would count twice
+			kept = append(kept, s)
+		}
 	}
 	// The filters count these pods anyway, so their room must not count twice. Whoever
 	// has the whole node for itself is known by the kept slot alone.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -35,7 +36,13 @@ import (
 type owners struct {
 	informers     map[schema.GroupKind]cache.SharedIndexInformer
 	registrations map[schema.GroupKind]registration
+	// gone has the deadlines of Jobs that were deleted, by UID.
+	gone *utilcache.Expiring
 }
+
+// rememberGone is for how long the deadline of a Job that was deleted is known. Its pods are deleted after it, and may take their
+// grace periods.
+const rememberGone = 10 * time.Minute
 
 // ownerKinds returns the resources of the kinds that are watched.
 func ownerKinds() map[schema.GroupKind]schema.GroupVersionResource {
@@ -60,7 +67,7 @@ func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error)
 	if err != nil {
 		return nil, fmt.Errorf("build the client of Jobs: %w", err)
 	}
-	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
+	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}, gone: utilcache.NewExpiring()}
 	for kind, resource := range ownerKinds() {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if isJob(group.Owner{Group: kind.Group, Kind: kind.Kind}) {
@@ -87,6 +94,14 @@ func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error)
 					ends(uidOf(obj))
 				}
 			},
+			DeleteFunc: func(obj any) {
+				if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = unknown.Obj
+				}
+				if at := deadlineOf(obj); !at.IsZero() {
+					o.gone.Set(uidOf(obj), at, rememberGone)
+				}
+			},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
@@ -107,6 +122,16 @@ func deadlineOf(obj any) time.Time {
 		return walltime.JobDeadline(job)
 	}
 	return time.Time{}
+}
+
+// deadline returns when a Job is ended, or was to be before it was deleted. It returns the zero time if there is no end.
+func (o *owners) deadline(namespace string, job group.Owner) time.Time {
+	if found := o.find(namespace, job); found != nil {
+		return deadlineOf(found)
+	}
+	at, _ := o.gone.Get(job.UID)
+	end, _ := at.(time.Time)
+	return end
 }
 
 func uidOf(obj any) types.UID {

@@ -101,6 +101,16 @@ func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owne
 	a.tell("ADDED", resource, &m)
 }
 
+// remove deletes an object of a resource.
+func (a *ownerAPI) remove(resource, name string) {
+	a.mu.Lock()
+	i := slices.IndexFunc(a.objects[resource], func(m metav1.PartialObjectMetadata) bool { return m.Name == name })
+	m := a.objects[resource][i]
+	a.objects[resource] = slices.Delete(a.objects[resource], i, i+1)
+	a.mu.Unlock()
+	a.tell("DELETED", resource, &m)
+}
+
 // setDeadline gives a Job a deadline that counts from a time, or takes it away.
 func (a *ownerAPI) setDeadline(job string, d deadline) {
 	a.mu.Lock()

@@ -34,8 +34,8 @@ type queues struct {
 	room roomRefusals
 	// leaving is the room that pods of jobs have just left.
 	leaving leavingRooms
-	// freed is the room for which jobs may not have asked yet.
-	freed freedForJobs
+	// forJobs is the room for which jobs may not have asked yet.
+	forJobs freedForJobs
 	// letAsk is true if a group was refused because jobs that wait are to ask first.
 	letAsk atomic.Bool
 }

@@ -121,9 +121,7 @@ func (w *walltimes) bounds(pod *corev1.Pod, podGroup map[string]string) walltime
 	b := walltime.Bounds{Enforced: w.enforced}
 	b.Duration, _ = group.ParseDuration(group.Annotation(group.DurationAnnotation, podGroup, pod))
 	if of := group.ControllerOf(pod); isJob(of) {
-		if job, ok := w.owners.find(pod.Namespace, of).(*batchv1.Job); ok {
-			b.JobDeadline = walltime.JobDeadline(job)
-		}
+		b.JobDeadline = w.owners.deadline(pod.Namespace, of)
 	}
 	return b
 }

@@ -68,15 +68,22 @@ func (g Retries) RetryNow(key types.NamespacedName) {
 	g.updateRetry(s)
 }
 
-// EndsChanged does what RetryNow does for a group whose pods end at another time than before. A change during a match counts as if
-// it came afterwards.
+// EndsChanged lets a group and its members ask again that wait for room, because its pods end at another time than before. A change
+// during a match counts as if it came afterwards.
 func (g Retries) EndsChanged(key types.NamespacedName) {
 	g.mu.Lock()
-	if s := g.groups[key]; s != nil {
-		s.podsChanged()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return
 	}
-	g.mu.Unlock()
-	g.RetryNow(key)
+	s.podsChanged()
+	for b := range s.refusalStates {
+		if b.refusal != nil && b.refusal.WaitsFor == WaitsForRoom && b.refusal.RetryAfter == 0 {
+			b.refusal = nil
+		}
+	}
+	g.updateRetry(s)
 }
 
 // AskAgain ends the pause of groups that were refused for lack of room, as if an event had helped them long ago. A

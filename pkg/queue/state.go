@@ -82,3 +82,13 @@ func (c *Core) Summary(name string) (Summary, bool) {
 	}
 	return s, true
 }
+
+// First returns the first job of a queue that waits for room. It returns false if there is none.
+func (c *Core) First(name string) (types.NamespacedName, bool) {
+	if q := c.queues[name]; q != nil && q.exists {
+		if f := q.leading(); f != nil {
+			return f.Key, true
+		}
+	}
+	return types.NamespacedName{}, false
+}

@@ -1,13 +1,12 @@
 // Package walltime answers how long pods may hold their nodes, and who ends them. A walltime is a bound: a pod that
 // ends by itself does so earlier.
 //
-// Four things bound the time of a pod:
+// Three things bound the time of a pod:
 //
 //   - The annotation group.DurationAnnotation counts from the bind. It is a wish, unless the controller enforces it.
 //   - The pod's activeDeadlineSeconds counts from the pod's start on its node. The kubelet ends the pod.
 //   - The activeDeadlineSeconds of its Job count from the Job's start, whether or not the pod has a node. The Job
 //     controller ends the Job.
-//   - The metadata.deletionTimestamp of a pod that is being deleted is when its grace period is over. The kubelet ends it.
 //
 // A pod that has to end takes up to its termination grace period. Its room is free after that.
 package walltime
@@ -59,11 +58,7 @@ func EndOf(pod *corev1.Pod, b Bounds, now time.Time) End {
 		e.keep(started.Add(seconds(*s)))
 	}
 	e.keep(b.JobDeadline)
-	e = End{roomFree(e.Expected, pod), roomFree(e.Kept, pod)}
-	if gone := pod.DeletionTimestamp; gone != nil {
-		e.keep(gone.Time) // it has the grace period
-	}
-	return e
+	return End{roomFree(e.Expected, pod), roomFree(e.Kept, pod)}
 }
 
 // keep adds an end that is enforced. The zero time is none.

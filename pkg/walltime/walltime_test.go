@@ -29,16 +29,13 @@ func TestEndOf(t *testing.T) {
 		return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &s }
 	}
 	started := func(p *corev1.Pod) { p.Status.StartTime = new(metav1.NewTime(in(-50))) }
-	deleted := func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(in(30))) }
 	minute := Bounds{Duration: time.Minute}
 	for name, c := range map[string]struct {
 		pod    []func(*corev1.Pod)
 		bounds Bounds
 		want   End
 	}{
-		"nothing bounds it": {nil, Bounds{}, End{}},
-		"one that is being deleted ends after its grace": {[]func(*corev1.Pod){bound, grace(30), deleted}, Bounds{}, End{in(30), in(30)}},
-		"its deadline may be earlier":                    {[]func(*corev1.Pod){bound, started, deadline(10), deleted}, Bounds{}, End{in(-40), in(-40)}},
+		"nothing bounds it":                              {nil, Bounds{}, End{}},
 		"a wish, in whole seconds":                       {nil, minute, End{Expected: in(61)}},
 		"a wish that is enforced":                        {nil, Bounds{Duration: time.Minute, Enforced: true}, End{in(61), in(61)}},
 		"a wish counts from the bind":                    {[]func(*corev1.Pod){bound}, minute, End{Expected: in(0)}},
