@@ -7,8 +7,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// Unasked reports whether a job that waits for room is before a group of this rank, which is in no queue. If so, it returns the nodes where
-// room has become free, or does earlier, and for which the jobs have not asked since: the group should leave it. Groups.Asked is called when they have asked.
+// Unasked reports whether a job that was refused or promised room is before a group of this rank. If so, it returns the nodes where
+// room has become free and for which the jobs have not asked since: the group should leave it. Groups.Asked is called when they have
+// asked.
 func (d *Driver) Unasked(rank gang.Rank) (nodes map[string]struct{}, before bool) {
 	first := d.state.first.Load()
 	if first == nil || !first.Less(rank) {
@@ -49,7 +50,7 @@ func (l *loop) letOthersAsk() {
 	}
 }
 
-// noteFirst notes the first job that waits for room.
+// noteFirst notes the first job that waits for room. While some have yet to ask, it may be one that was first before.
 func (l *loop) noteFirst() {
 	var first *gang.Rank
 	l.jobs.mu.Lock()
@@ -62,5 +63,8 @@ func (l *loop) noteFirst() {
 		}
 	}
 	l.jobs.mu.Unlock()
+	if old := l.first.Load(); old != nil && l.mayPass() && l.core.Pending() && (first == nil || old.Less(*first)) {
+		return
+	}
 	l.first.Store(first)
 }

@@ -6,14 +6,13 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// askFirstFor is for how long groups in no queue leave room that a pod has left at most, until jobs before them have asked for
+// askFirstFor bounds for how long groups leave room that a pod has left to jobs before them. They leave it until the jobs have asked for
 // it. A pass of the queues takes a tenth of that, and begins again while jobs may still ask.
 const askFirstFor = time.Second
 
@@ -26,8 +25,6 @@ type freedForJobs struct {
 	slots map[string]map[string]freedSlot
 	// withheld is true if a group had to leave some of it since the jobs have asked.
 	withheld bool
-	// leftBy is the last group that had to leave some of it in its attempt.
-	leftBy types.NamespacedName
 }
 
 // A freedSlot is the room of one pod, and when the pod ended.
@@ -47,10 +44,13 @@ func (f *freedForJobs) add(s match.Slot, now time.Time) {
 	if f.slots[s.Node] == nil {
 		f.slots[s.Node] = map[string]freedSlot{}
 	}
-	f.slots[s.Node][s.Key] = freedSlot{Slot: s, at: now}
+	if _, already := f.slots[s.Node][s.Key]; !already {
+		s.Holder, s.Shared = "", true // only the amounts are left, as in endedPods
+		f.slots[s.Node][s.Key] = freedSlot{Slot: s, at: now}
+	}
 }
 
-// release records that the matcher has released room on a node.
+// release records that the matcher has released room on a node. That may be the room of another pod there.
 func (f *freedForJobs) release(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,36 +60,28 @@ func (f *freedForJobs) release(node string) {
 	}
 }
 
-// left returns the room that a group has to leave: on nodes for which jobs have not asked yet, and where the matcher is about to
-// release it, except on nodes that are the group's own. It records that the group leaves it.
-func (f *freedForJobs) left(of types.NamespacedName, unasked map[string]struct{}, own sets.Set[string], now time.Time) (all []match.Slot) {
+// all returns the room that became free lately, except on nodes that are a group's own.
+func (f *freedForJobs) all(own sets.Set[string], now time.Time) (all []freedSlot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, node := range slices.Sorted(maps.Keys(f.slots)) {
 		if own.Has(node) {
 			continue
 		}
-		_, is := unasked[node]
 		for _, key := range slices.Sorted(maps.Keys(f.slots[node])) {
-			if s := f.slots[node][key]; (is || !s.released) && now.Sub(s.at) < askFirstFor {
-				all = append(all, s.Slot)
+			if s := f.slots[node][key]; now.Sub(s.at) < askFirstFor {
+				all = append(all, s)
 			}
 		}
-	}
-	switch {
-	case len(all) > 0:
-		f.withheld, f.leftBy = true, of
-	case f.leftBy == of:
-		f.leftBy = types.NamespacedName{}
 	}
 	return all
 }
 
-// hasLeft reports whether a group had to leave room in its last attempt.
-func (f *freedForJobs) hasLeft(group types.NamespacedName) bool {
+// withhold records that a group had to leave room.
+func (f *freedForJobs) withhold() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.leftBy == group
+	f.withheld = true
 }
 
 // expire forgets what is too old. It reports whether groups are to ask again, because the jobs have not asked for so long.
@@ -119,25 +111,31 @@ func (f *freedForJobs) asked() (withheld bool) {
 	return withheld
 }
 
-// leftToJobs returns the room that a group leaves to jobs before it, which ask first. A group does not leave the nodes that it claims
-// or to which its pods come back, and one whose pods replace lost members leaves none.
-func leftToJobs(a *groupPlacer, plan gang.Plan, now time.Time) []match.Slot {
-	unasked, before := a.queues.Unasked(rankForRoom(plan))
-	if !before || goesFirst(plan) {
+// leftToJobs returns the room that a group leaves to jobs before it, which ask first: on nodes for which they have not asked yet, and
+// where the matcher is about to release it. A group does not leave the nodes that it claims or to which its pods come back, and
+// one whose pods replace lost members leaves none.
+func leftToJobs(a *groupPlacer, plan gang.Plan, now time.Time) (left []match.Slot) {
+	if goesFirst(plan) {
 		return nil
 	}
-	own := sets.New(a.restarts.nodesOf(plan.Key)...).Union(a.claims.nodesOf(claimantOf(plan)))
-	return a.queues.forJobs.left(plan.Key, unasked, own, now)
-}
-
-// tellLeft makes nothing of a refusal for lack of room if the group had to leave some to jobs: it may have that in a moment, so that
-// nobody is to be evicted, and no nodes are to be reserved.
-func tellLeft(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
-	if refused.WaitsFor != gang.WaitsForRoom || !a.queues.forJobs.hasLeft(plan.Key) {
-		return
+	// The matcher may release the room meanwhile. So the nodes are read after it.
+	all := a.queues.forJobs.all(sets.New(a.restarts.nodesOf(plan.Key)...).Union(a.claims.nodesOf(claimantOf(plan))), now)
+	if len(all) == 0 {
+		return nil
 	}
-	refused.WaitsFor, refused.Equivalence = gang.WaitsForAnswer, ""
-	refused.Message += "; the room of pods that ended is offered first to jobs in queues"
+	unasked, before := a.queues.Unasked(rankForRoom(plan))
+	if !before {
+		return nil
+	}
+	for _, s := range all {
+		if _, is := unasked[s.Node]; is || !s.released {
+			left = append(left, s.Slot)
+		}
+	}
+	if len(left) > 0 {
+		a.queues.forJobs.withhold()
+	}
+	return left
 }
 
 // jobsAsked lets groups ask again that have left room to jobs in queues.
@@ -147,7 +145,7 @@ func jobsAsked(b *base) {
 	}
 }
 
-// endFreedForJobs does what jobsAsked does if the jobs have not asked for a long time.
+// endFreedForJobs does what jobsAsked does if the jobs have not asked for a long time. It is called with each tick.
 func endFreedForJobs(b *base, now time.Time) {
 	if b.queues.forJobs.expire(now) {
 		b.observeEvent(gang.Released)

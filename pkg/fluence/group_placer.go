@@ -106,7 +106,6 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		return "", refused
 	}
 	if refused != nil {
-		tellLeft(a, plan, refused)
 		a.tellKept(plan, refused)
 		a.updateClaim(ctx, plan, found, refused)
 		if promiseRoom(ctx, a, plan, found, refused) {
@@ -249,16 +248,16 @@ func clusterStateAnywhere(a *groupPlacer, plan gang.Plan) placement.ClusterState
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
 		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, rankForRoom(plan), a.now(), a.claims.nodesOf(claimantOf(plan))))
 	}
-	had := sets.New(keysOf(kept)...)
-	for _, s := range leftToJobs(a, plan, now) {
-		if !had.Has(s.Key) { // else it would count twice
-			kept = append(kept, s)
-		}
-	}
 	// The filters count these pods anyway, so their room must not count twice. Whoever
 	// has the whole node for itself is known by the kept slot alone.
 	ended := a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now)
 	keys := sets.New(keysOf(ended)...)
+	for _, s := range leftToJobs(a, plan, now) {
+		if !keys.Has(s.Key) {
+			keys.Insert(s.Key)
+			ended = append(ended, s)
+		}
+	}
 	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return s.Holder == "" && keys.Has(s.Key) })
 	needed := a.walltimes.needed(plan, now)
 	overlooked := func() (ignored, spared []match.JobID) { return overlookedBy(a.base, plan, needed, now) }

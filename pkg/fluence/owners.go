@@ -100,6 +100,7 @@ func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error)
 				}
 				if at := deadlineOf(obj); !at.IsZero() {
 					o.gone.Set(uidOf(obj), at, rememberGone)
+					ends(uidOf(obj)) // somebody may have looked for the Job before this
 				}
 			},
 		})

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// errOnlyStaleRoom means that a match needs room that the scheduler's cache has not released yet.
-var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the room yet")
+// errOnlyStaleRoom means that a match needs room that the scheduler's cache has not released yet, or for which others ask first.
+var errOnlyStaleRoom = errors.New("the room was released a moment ago")
 
 // match sends requests to the matcher, as one job. If the group spares reservations, a first match respects them. A second one
 // ignores them if the first is refused, and its answer counts.
@@ -25,7 +25,7 @@ func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []
 }
 
 // matchBesideStaleRoom sends requests to the matcher, as one job. The slots are not in the room of pods that
-// have ended, if the filters still count the pods. If there is not enough room besides, but there is
+// have ended (ClusterState.Ended). If there is not enough room besides, but there is
 // with that room, it returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
 // the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
 func matchBesideStaleRoom(ctx context.Context, p *Placer, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, spares bool) (*match.Allocation, error) {

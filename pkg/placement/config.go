@@ -106,8 +106,8 @@ type ClusterState struct {
 	Expected []match.Slot
 	// Kept is the room that pods have left and that is kept for others, as long as nodes are not reserved.
 	Kept []match.Slot
-	// Ended is the room of pods that have ended, of which the matcher knows,
-	// but the scheduler's snapshot still counts them on their nodes.
+	// Ended is the room of pods that have ended, of which the matcher knows, but the
+	// scheduler's snapshot still counts them on their nodes, or others ask for it first.
 	Ended []match.Slot
 	// Reserved is the room that is reserved for other groups.
 	Reserved Reservations

@@ -83,7 +83,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 		}
 		return r
 	case errors.Is(err, errOnlyStaleRoom):
-		// The caller observes Released until the scheduler's cache has released the room.
+		// The caller observes Released until the group may have the room.
 		return &gang.Refusal{
 			Reason: reason.NoRoom, Message: "room was released a moment ago; the group is retried in a moment",
 			RetryOn: append(gang.ClusterEvents(), gang.Released, gang.MatcherBack), WaitsFor: gang.WaitsForAnswer, NodesFound: true,
