@@ -99,7 +99,7 @@ type Groups struct {
 	Changed func(groups ...types.NamespacedName)
 	// RoomFreed is called after the Driver has freed room in the matcher.
 	RoomFreed func()
-	// Asked is called after jobs have asked for room of which Unasked has told.
+	// Asked is called after jobs have asked for the room on nodes that Unasked has returned.
 	Asked func()
 	// EndChanged is called with a group whose End has changed.
 	EndChanged func(group types.NamespacedName)

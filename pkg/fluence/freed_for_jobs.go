@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// askFirstFor bounds for how long groups leave room that a pod has left to jobs before them. They leave it until the jobs have asked for
-// it. A pass of the queues takes a tenth of that, and begins again while jobs may still ask.
+// askFirstFor is the longest time for which groups leave the room of a pod that has ended to jobs before them. They leave it until the
+// jobs have asked. That is usually a tenth of this time: a pass of the queues. It is longer while jobs may still ask.
 const askFirstFor = time.Second
 
 // freedForJobs is the room that pods have left by their end, for which the jobs in queues may not have asked yet. They ask a moment after
@@ -50,7 +50,7 @@ func (f *freedForJobs) add(s match.Slot, now time.Time) {
 	}
 }
 
-// release records that the matcher has released room on a node. That may be the room of another pod there.
+// release records that the matcher has released room on a node. If several pods end there, the room of some may still be held.
 func (f *freedForJobs) release(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
