@@ -2,7 +2,6 @@ package admission
 
 import (
 	"maps"
-	"sync/atomic"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
@@ -35,9 +34,6 @@ func (h *happened) asked() bool {
 	clear(h.asking)
 	return some
 }
-
-// firstRank is the rank of the first job that waits for room. It is nil if there is none.
-type firstRank struct{ atomic.Pointer[gang.Rank] }
 
 // letOthersAsk tells groups in no queue that the jobs have asked for what has become free, if all that may have done so.
 func (l *loop) letOthersAsk() {

@@ -10,6 +10,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/queue"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -75,7 +76,8 @@ type state struct {
 	leads atomic.Bool
 	// restored says whether the jobs that waited when this scheduler began to lead have asked once.
 	restored atomic.Bool
-	first    firstRank
+	// first is the rank of the first job that waits for room. It is nil if there is none.
+	first atomic.Pointer[gang.Rank]
 	// wake wakes the loop.
 	wake chan struct{}
 }

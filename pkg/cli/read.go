@@ -45,8 +45,8 @@ type reader struct {
 	now metav1.Time
 	// jobs are the FluxJobs in the same queues. It is nil until they are read.
 	jobs *queuedJobs
-	// sharesJobs is true if the answer needs the FluxJobs of all namespaces. Then they are read once, and those of one
-	// namespace are taken from them.
+	// sharesJobs is true if the command lists the FluxJobs of all namespaces anyway. They are then listed once. A question
+	// about one namespace takes its FluxJobs from that list.
 	sharesJobs bool
 }
 

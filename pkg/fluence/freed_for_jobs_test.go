@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
@@ -131,4 +133,35 @@ func TestFreedRoomIsNotWithheldForLong(t *testing.T) {
 	if f.withhold(); !f.asked() || f.asked() {
 		t.Error("groups that have left the room are not to ask once when the jobs have asked")
 	}
+}
+
+// A group leaves room only to jobs before it, and not where it claims the room itself.
+func TestWhoLeavesFreedRoomToJobs(t *testing.T) {
+	inQueueRig(t, 2, func(r *rig) {
+		runs := r.submit("runs", 2, "1h")
+		runs.release()
+		r.submit("big", 2, "10m")
+		r.pass(time.Second)
+		for _, node := range []string{"n0", "n1"} {
+			r.pl.queues.forJobs.add(match.Slot{Key: "was-on-" + node, Node: node}, time.Now())
+		}
+		younger := gang.Plan{Key: types.NamespacedName{Namespace: ns, Name: "younger"}}
+		younger.Rank = gang.Rank{Since: time.Now(), Key: younger.Key}
+		want := func(what string, plan gang.Plan, n int) {
+			t.Helper()
+			if left := leftToJobs(&r.pl.groupPlacer, plan, time.Now()); len(left) != n {
+				t.Errorf("%s leaves %v, want %d slots", what, left, n)
+			}
+		}
+		want("a younger group", younger, 2)
+		older, replacement := younger, younger
+		older.Rank.Since = time.Now().Add(-time.Hour)
+		want("an older group", older, 0)
+		replacement.Late, replacement.Missing = true, 1
+		want("a pod in place of a lost one", replacement, 0)
+		r.pl.claims.mu.Lock()
+		r.pl.claims.groups = map[claimant]*claim{claimantOf(younger): {rank: younger.Rank, slots: []match.Slot{{Key: "its", Node: "n0"}}}}
+		r.pl.claims.mu.Unlock()
+		want("a group that claims one of them", younger, 1)
+	})
 }
